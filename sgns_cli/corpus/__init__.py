@@ -1,0 +1,1 @@
+"""Text in, token ids on disk: sources, tokenizers, token folders."""

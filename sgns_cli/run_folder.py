@@ -1,0 +1,70 @@
+"""The layout of a run folder: what lies where, which step is the latest. The one place that knows its names.
+
+    runs/kjv/config.yaml                       resolved
+             tokenizer/                        builds the tokenizer without the corpus
+             metrics.jsonl                     a line a report
+             step-00001000/model.safetensors   embeddings [n_vocab, dim], positions [context_length, dim] if learned
+                           training.safetensors    contexts [n_vocab, dim], counts [n_vocab]
+                           state.json
+
+Training writes it (training/checkpoint.py), queries read it (vectors/model.py). Standard library only.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sgns_cli.errors import SgnsError
+from sgns_cli.folders import read_json
+
+FORMAT_VERSION = 1
+CONFIG = "config.yaml"
+TOKENIZER = "tokenizer"
+METRICS = "metrics.jsonl"
+MODEL = "model.safetensors"
+TRAINING = "training.safetensors"
+STATE = "state.json"
+_STEP = re.compile(r"step-(\d{8,})")
+
+
+def step_name(step: int) -> str:
+    """step-00001000 for 1000; wider numbers keep all their digits."""
+    return f"step-{step:08d}"
+
+
+def step_number(folder: Path) -> int | None:
+    """The number in a step folder's name, or None if it is no step folder."""
+    match = _STEP.fullmatch(folder.name)
+    return int(match[1]) if match and folder.is_dir() else None
+
+
+def steps(run: Path) -> list[Path]:
+    """The complete steps of a run, oldest first, compared as numbers."""
+    try:
+        numbered = [(step_number(entry), entry) for entry in run.iterdir()]
+    except OSError:
+        return []
+    return [entry for _, entry in sorted((number, entry) for number, entry in numbered if number is not None)]
+
+
+def resolve_step(path: Path) -> Path:
+    """The step folder that `path` means: itself, or the latest of a run. Raises SgnsError if there is none."""
+    if not path.exists():
+        raise SgnsError(f"no model at {path}", "give --model a run folder; `sgns info` lists the runs here")
+    if step_number(path) is not None:
+        return path
+    found = steps(path)
+    if not found:
+        raise SgnsError(f"{path} is no run folder: it has no complete step", "train one with `sgns train CONFIG`")
+    return found[-1]
+
+
+def read_state(step: Path) -> dict[str, Any]:
+    """state.json of a step. Raises SgnsError if it is damaged or of a newer format."""
+    state = read_json(step / STATE)
+    if state.get("format_version") != FORMAT_VERSION:
+        raise SgnsError(
+            f"{step / STATE} has format_version {state.get('format_version')}, this sgns reads {FORMAT_VERSION}",
+            "use the version of sgns that wrote it",
+        )
+    return state

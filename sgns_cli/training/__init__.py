@@ -1,0 +1,1 @@
+"""Token ids in, matrices out: draws, kernels, the loop, checkpoints."""

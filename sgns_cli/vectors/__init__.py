@@ -1,0 +1,1 @@
+"""Matrices in, answers out: neighbours, input embeddings. Numpy only."""
