@@ -1,0 +1,205 @@
+"""An engine holds the matrices of a run on a device and trains rounds of it: the CPU kernel, or the reference.
+
+Both start from the same rows, follow the same draws and the same rounds; which one runs is a matter of the device.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, Corpus, draw_round, new_draws
+from sgns_cli.training.problem import Problem
+
+if TYPE_CHECKING:
+    from sgns_cli.training.kernels.reference import Round
+
+Floats = NDArray[np.float32]
+Matrices = dict[str, Floats]  # "vectors" [R, dim], "contexts" [R, dim], "positions" [context_length, dim] if learned
+
+
+class Engine(Protocol):
+    """Trains rounds in order. `device` names what it runs on."""
+
+    device: str
+
+    def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
+        """Train the rounds of corpus tokens [start, stop): the sum of the losses of their pairs, and their number."""
+        ...
+
+    def evaluate(self) -> tuple[float, int]:
+        """The same sums over the held-out part, with draws that never change."""
+        ...
+
+    def matrices(self) -> Matrices:
+        """The matrices as they stand (views where the device allows)."""
+        ...
+
+
+def initial_matrices(problem: Problem) -> Matrices:
+    """Vectors and positions uniform in +-0.5/dim, contexts zero (word2vec's rule), from the seed."""
+    dim = problem.model.dim
+    shapes = {"vectors": (problem.vocabulary.rows, dim)}
+    if problem.positions_learned:
+        shapes["positions"] = (problem.model.context_length, dim)
+    matrices = {"contexts": np.zeros((problem.vocabulary.rows, dim), np.float32)}
+    for stream, (name, shape) in enumerate(shapes.items()):
+        uniform = np.random.Generator(np.random.Philox(key=[problem.train.seed, stream]))
+        matrix = uniform.random(shape, dtype=np.float32)
+        matrix -= np.float32(0.5)
+        matrix /= np.float32(dim)
+        matrices[name] = matrix
+    return matrices
+
+
+class CpuEngine:
+    """The compiled kernel (kernels/cpu.py) on one core."""
+
+    device = "cpu"
+
+    def __init__(self, problem: Problem, matrices: Matrices) -> None:
+        from sgns_cli.training.kernels import cpu, cpu_block
+
+        self._problem = problem
+        self._run = cpu.run_rounds
+        dim = problem.model.dim
+        width = -(-dim // 16) * 16
+        self._padded = {name: _pad(matrix, width) for name, matrix in matrices.items()}
+        nothing = np.empty(0, np.float32)
+        self._tables = cpu_block.Tables(
+            self._padded["vectors"].reshape(-1),
+            self._padded["contexts"].reshape(-1),
+            self._padded["positions"].reshape(-1) if problem.positions_learned else nothing,
+        )
+        self._objective = cpu_block.Objective(
+            width=width,
+            window=problem.model.window,
+            negatives=problem.model.negatives,
+            shared=problem.shared_negatives,
+            context_length=problem.model.context_length if problem.positions_learned else 0,
+        )
+        self._schedule = cpu.Schedule(
+            seed=problem.train.seed,
+            span=problem.span,
+            learning_rate=problem.train.learning_rate,
+            final_learning_rate=problem.train.final_learning_rate,
+            tokens=problem.total_tokens,
+        )
+
+    def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
+        return self._rounds(self._problem.corpus, self._schedule.seed, epoch, start, stop, True)
+
+    def evaluate(self) -> tuple[float, int]:
+        held_out = self._problem.held_out
+        if held_out is None:
+            return 0.0, 0
+        return self._rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, False)
+
+    def matrices(self) -> Matrices:
+        return {name: matrix[:, : self._problem.model.dim] for name, matrix in self._padded.items()}
+
+    def _rounds(
+        self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, learn: bool
+    ) -> tuple[float, int]:
+        return self._run(
+            corpus,
+            self._problem.vocabulary.chances,
+            self._tables,
+            self._objective,
+            self._schedule._replace(seed=seed),
+            epoch,
+            start,
+            stop,
+            learn,
+        )
+
+
+class ReferenceEngine:
+    """The specification (kernels/reference.py) on any device of torch."""
+
+    def __init__(self, problem: Problem, matrices: Matrices, *, device: str) -> None:
+        import torch
+
+        from sgns_cli.training.kernels import reference
+
+        self.device = device
+        self._problem = problem
+        self._reference = reference
+        self._draws = new_draws(problem.span, problem.model.window, problem.shared_negatives)
+        on_device = {name: torch.tensor(matrix, device=device) for name, matrix in matrices.items()}
+        self._parameters = reference.Parameters(
+            on_device["vectors"], on_device["contexts"], on_device.get("positions")
+        )
+
+    def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
+        problem = self._problem
+        loss, pairs = 0.0, 0
+        for begin in range(start, stop, problem.span):
+            step = epoch * problem.epoch_rounds + begin // problem.span
+            draws = self._draw(problem.corpus, problem.train.seed, epoch, begin, min(begin + problem.span, stop))
+            if draws is not None:
+                more, count = self._reference.train_round(
+                    self._parameters,
+                    draws,
+                    negatives=problem.model.negatives,
+                    learning_rate=problem.learning_rate(step),
+                )
+                loss, pairs = loss + more, pairs + count
+        return loss, pairs
+
+    def evaluate(self) -> tuple[float, int]:
+        held_out, span = self._problem.held_out, self._problem.span
+        loss, pairs = 0.0, 0
+        for begin in range(held_out.begin, held_out.end, span) if held_out else ():
+            draws = self._draw(held_out, 0, HELD_OUT_EPOCH, begin, min(begin + span, held_out.end))
+            if draws is not None:
+                more, count = self._reference.round_loss(
+                    self._parameters, draws, negatives=self._problem.model.negatives
+                )
+                loss, pairs = loss + more, pairs + count
+        return loss, pairs
+
+    def matrices(self) -> Matrices:
+        parameters = self._parameters
+        named = {"vectors": parameters.vectors, "contexts": parameters.contexts, "positions": parameters.positions}
+        return {name: table.cpu().numpy() for name, table in named.items() if table is not None}
+
+    def _draw(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int) -> "Round | None":
+        """The draws of one round as index tensors of the reference, or None where nothing is kept."""
+        import torch
+
+        problem, draws = self._problem, self._draws
+        window, shared = problem.model.window, problem.shared_negatives
+        first, last = draw_round(
+            draws, corpus, problem.vocabulary.chances, seed, epoch, start, stop, window, shared
+        )
+        if first == last:
+            return None
+        blocks = -(-(last - first) // BLOCK)
+        centres = first + np.arange(blocks * BLOCK).reshape(blocks, BLOCK)
+        around = centres[:, :1] - window + np.arange(BLOCK + 2 * window)  # [M, C]
+        real = centres < last
+        centres = np.where(real, centres, first)
+        low = np.where(real, draws.low[centres], 0)
+        high = np.where(real, draws.high[centres], 0)
+        column = around[:, None, :]
+        in_window = (low[..., None] <= column) & (column < high[..., None]) & (column != centres[..., None])
+        needed = in_window.any(axis=1)  # [M, C]
+
+        def tensor(array: NDArray[np.generic]) -> torch.Tensor:
+            return torch.from_numpy(array).to(self.device)
+
+        return self._reference.Round(
+            centres=tensor(np.where(real, draws.rows[centres], -1).astype(np.int64)),
+            places=tensor(np.where(real, draws.offsets[centres] % problem.model.context_length, -1).astype(np.int64)),
+            contexts=tensor(np.where(needed, draws.rows[np.where(needed, around, first)], -1).astype(np.int64)),
+            in_window=tensor(in_window),
+            negatives=tensor(draws.negatives[: blocks * shared].reshape(blocks, shared).astype(np.int64)),
+        )
+
+
+def _pad(matrix: Floats, width: int) -> Floats:
+    """A copy with zero columns up to `width`."""
+    padded = np.zeros((len(matrix), width), np.float32)
+    padded[:, : matrix.shape[1]] = matrix
+    return padded

@@ -1,0 +1,146 @@
+"""Rounds of training on the CPU, the equations of reference.py compiled.
+
+A round has two halves. First its blocks (cpu_block.py), each from the parameters as they stood when the round began.
+Then the rows: every row that the round touched takes the sum of its deltas, in block order, times a step that its
+curvature limits. Nothing depends on which thread did what, so the result is the same at any number of threads.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sgns_cli.training.compiled import inline, jit
+from sgns_cli.training.draws import BLOCK, Chances, Corpus, draw_round, new_draws
+from sgns_cli.training.kernels.cpu_block import (
+    Deltas,
+    Floats,
+    Ints,
+    Objective,
+    Tables,
+    block_deltas,
+    context_rows,
+    new_deltas,
+    new_scratch,
+)
+from sgns_cli.training.kernels.simd import load, muladd, splat, store, zeros
+
+
+class Schedule(NamedTuple):
+    """Which draws, and how the learning rate falls with the corpus tokens passed: max(final, initial * (1 - f))."""
+
+    seed: int
+    span: int  # corpus tokens a round
+    learning_rate: float
+    final_learning_rate: float
+    tokens: int  # corpus tokens over all epochs
+
+
+class Lists(NamedTuple):
+    """The slots of each row, as linked lists in slot order."""
+
+    head: Ints  # [rows of the largest table] first slot, -1 between uses
+    following: Ints  # [slots] next slot of the same row
+    chain: Ints  # [slots] the slots of the row at hand
+
+
+@jit
+def run_rounds(
+    corpus: Corpus,
+    chances: Chances,
+    tables: Tables,
+    objective: Objective,
+    schedule: Schedule,
+    epoch: int,
+    start: int,
+    stop: int,
+    learn: bool,
+) -> tuple[float, int]:
+    """Run the rounds of [start, stop) in the corpus, which begins at a round of `epoch`.
+
+    Returns the sum of the losses of the pairs, each before its round's step, and the number of pairs. Without `learn`
+    the tables stay as they are.
+    """
+    deltas = new_deltas((schedule.span + BLOCK - 1) // BLOCK, objective)
+    rows = max(tables.vectors.size, tables.positions.size) // objective.width
+    slots = max(deltas.x_rows.size, deltas.o_rows.size)
+    lists = Lists(np.full(rows, -1, np.int32), np.empty(slots, np.int32), np.empty(slots, np.int32))
+    draws = new_draws(schedule.span, objective.window, objective.shared)
+    scratch = new_scratch(objective)
+    loss, pairs = 0.0, 0
+    for begin in range(start, stop, schedule.span):
+        end = min(begin + schedule.span, stop)
+        first, last = draw_round(
+            draws, corpus, chances, schedule.seed, epoch, begin, end, objective.window, objective.shared
+        )
+        blocks = (last - first + BLOCK - 1) // BLOCK
+        for block in range(blocks):
+            centre = first + block * BLOCK
+            more, count = block_deltas(block, draws, centre, last, tables, objective, scratch, deltas)
+            loss += more
+            pairs += count
+        if learn:
+            passed = epoch * (corpus.end - corpus.begin) + begin - corpus.begin
+            _step(tables, objective, deltas, blocks, lists, learning_rate(schedule, passed))
+    return loss, pairs
+
+
+@inline
+def learning_rate(schedule: Schedule, passed: int) -> np.float32:
+    """The learning rate once `passed` corpus tokens are behind."""
+    fall = 1.0 - passed / schedule.tokens
+    return np.float32(max(schedule.learning_rate * fall, schedule.final_learning_rate))
+
+
+@inline
+def _step(
+    tables: Tables, objective: Objective, deltas: Deltas, blocks: int, lists: Lists, rate: np.float32
+) -> None:
+    """The second half of a round: move the rows of every table."""
+    width = objective.width
+    inputs = blocks * BLOCK
+    outputs = blocks * (context_rows(objective.window) + objective.shared)
+    _add(tables.vectors, deltas.x_rows, deltas.x, deltas.x_curvature, inputs, lists, width, rate)
+    _add(tables.contexts, deltas.o_rows, deltas.o, deltas.o_curvature, outputs, lists, width, rate)
+    if objective.context_length > 0:
+        _add(tables.positions, deltas.x_places, deltas.x, deltas.x_curvature, inputs, lists, width, rate)
+
+
+@inline
+def _add(
+    table: Floats,
+    rows: Ints,
+    deltas: Floats,
+    curvature: Floats,
+    slots: int,
+    lists: Lists,
+    width: int,
+    rate: np.float32,
+) -> None:
+    """Add to each row the sum of its slots' deltas, times the rate, at most 2 / curvature (see reference.py)."""
+    for slot in range(slots - 1, -1, -1):
+        row = rows[slot]
+        if row >= 0:
+            lists.following[slot] = lists.head[row]
+            lists.head[row] = slot
+    for slot in range(slots):
+        row = np.int64(rows[slot])
+        if row < 0 or lists.head[row] != slot:
+            continue
+        lists.head[row] = -1
+        length = 0
+        bend = np.float32(0)
+        link = np.int32(slot)
+        while link >= 0:
+            lists.chain[length] = link
+            length += 1
+            bend += curvature[link]
+            link = lists.following[link]
+        step = rate
+        if rate * bend > np.float32(2):
+            step = np.float32(2) / bend
+        for i in range(0, width, 16):
+            change = zeros()
+            for k in range(length):
+                change = change + load(deltas, np.int64(lists.chain[k]) * width + i)
+            at = row * width + i
+            store(table, at, muladd(splat(step), change, load(table, at)))
