@@ -41,14 +41,21 @@ def publish_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             for file in sorted(hidden.rglob("*")):
                 _fsync(file)
             _fsync(hidden)
-            if path.exists():
-                _swap(hidden, path)
-            else:
-                hidden.rename(path)
-            _fsync(path.parent)
+            replace_folder(hidden, path)
         except BaseException:
             shutil.rmtree(hidden, ignore_errors=True)
             raise
+
+
+def replace_folder(hidden: Path, path: Path) -> None:
+    """Rename a complete hidden folder to `path`; an older folder there survives until the new one is in place."""
+    old = path.with_name(f".{path.name}.old.incomplete")
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        path.rename(old)
+    hidden.rename(path)
+    _fsync(path.parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager
@@ -99,15 +106,6 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file, as hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _swap(hidden: Path, path: Path) -> None:
-    """Put `hidden` in the place of an existing folder; the old one survives until the new one is in place."""
-    old = path.with_name(f".{path.name}.old.incomplete")
-    shutil.rmtree(old, ignore_errors=True)
-    path.rename(old)
-    hidden.rename(path)
-    shutil.rmtree(old)
 
 
 def _fsync(path: Path) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sgns_cli.training.compiled import inline, jit
 
 BLOCK = 16  # centres that share their negatives
+PART = 128 * BLOCK  # a round that keeps more than this is trained in parts, one after another
 HELD_OUT_EPOCH = 2**32 - 1  # the draws of the held-out loss: the same in every epoch and every run
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -78,13 +79,13 @@ def bits_at(key: np.uint64, counter: int) -> np.uint64:
 
 
 @inline
-def _radius(bits: np.uint64, window: int) -> int:
+def _radius(bits: np.uint64, window: int) -> np.int64:
     """Uniform in 1..window, from the low 32 bits (the high ones decide whether the token is kept)."""
     return 1 + np.int64(((bits & _LOW) * np.uint64(window)) >> _S32)
 
 
 @inline
-def _token(corpus: Corpus, place: int) -> int:
+def _token(corpus: Corpus, place: int) -> np.int64:
     if corpus.words == 1:
         return np.int64(corpus.halves[place])
     return np.int64(corpus.halves[2 * place]) | (np.int64(corpus.halves[2 * place + 1]) << 16)
@@ -118,7 +119,7 @@ def draw_round(
 ) -> tuple[int, int]:
     """Fill `draws` for the span [start, stop) of the corpus; returns the centres as (first, last) into its arrays."""
     key = stream_key(seed, epoch, _TOKENS)
-    document = np.searchsorted(corpus.documents, start, side="right") - 1
+    document = int(np.searchsorted(corpus.documents, start, side="right")) - 1
     left = _look_back(draws, corpus, chances, key, document, start, window)
     first = window
     last = first
@@ -133,7 +134,7 @@ def draw_round(
         if end == stop and last > first:
             reach = _look_ahead(draws, corpus, chances, key, opening, stop, closing, last, window)
         for k in range(max(segment, first), last):
-            radius = _radius(bits_at(key, draws.places[k]), window)
+            radius = int(_radius(bits_at(key, draws.places[k]), window))
             draws.low[k] = max(k - radius, segment)
             draws.high[k] = min(k + radius + 1, reach)
         segment = last
@@ -160,7 +161,7 @@ def _keep(
         draws.rows[n] = chances.rows[token]
         draws.places[n] = place
         draws.offsets[n] = place - opening
-        n += np.int64((bits_at(key, place) >> _S32) < chances.keep[token])
+        n += int((bits_at(key, place) >> _S32) < chances.keep[token])
     return n
 
 

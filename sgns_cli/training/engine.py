@@ -1,20 +1,23 @@
 """An engine holds the matrices of a run on a device and trains rounds of it: the CPU kernel, or the reference.
 
+It takes the matrices over: the arrays it is given may change as it trains.
 Both start from the same rows, follow the same draws and the same rounds; which one runs is a matter of the device.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, Corpus, draw_round, new_draws
+from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, draw_round, new_draws
 from sgns_cli.training.problem import Problem
 
 if TYPE_CHECKING:
     from sgns_cli.training.kernels.reference import Round
 
 Floats = NDArray[np.float32]
+PIECE = 8192  # rows handled at a time, where a whole matrix more would be too much
 Matrices = dict[str, Floats]  # "vectors" [R, dim], "contexts" [R, dim], "positions" [context_length, dim] if learned
 
 
@@ -36,20 +39,40 @@ class Engine(Protocol):
         ...
 
 
+def empty_matrices(problem: Problem) -> Matrices:
+    """Zero matrices for a problem: views of rows padded to 16, which the CPU engine takes as they are."""
+    dim = problem.model.dim
+    lengths = {"vectors": problem.vocabulary.rows, "contexts": problem.vocabulary.rows}
+    if problem.positions_learned:
+        lengths["positions"] = problem.model.context_length
+    return {name: np.zeros((rows, _padded_width(dim)), np.float32)[:, :dim] for name, rows in lengths.items()}
+
+
 def initial_matrices(problem: Problem) -> Matrices:
     """Vectors and positions uniform in +-0.5/dim, contexts zero (word2vec's rule), from the seed."""
-    dim = problem.model.dim
-    shapes = {"vectors": (problem.vocabulary.rows, dim)}
-    if problem.positions_learned:
-        shapes["positions"] = (problem.model.context_length, dim)
-    matrices = {"contexts": np.zeros((problem.vocabulary.rows, dim), np.float32)}
-    for stream, (name, shape) in enumerate(shapes.items()):
+    matrices = empty_matrices(problem)
+    for stream, name in enumerate(("vectors", "positions")):
         uniform = np.random.Generator(np.random.Philox(key=[problem.train.seed, stream]))
-        matrix = uniform.random(shape, dtype=np.float32)
-        matrix -= np.float32(0.5)
-        matrix /= np.float32(dim)
-        matrices[name] = matrix
+        matrix = matrices.get(name, np.empty((0, problem.model.dim), np.float32))
+        for start in range(0, len(matrix), PIECE):
+            piece = matrix[start : start + PIECE]
+            piece[:] = (uniform.random(piece.shape, dtype=np.float32) - np.float32(0.5)) / np.float32(problem.model.dim)
     return matrices
+
+
+def _padded_width(dim: int) -> int:
+    return -(-dim // 16) * 16
+
+
+def _padded(matrix: Floats) -> Floats:
+    """The whole padded rows behind a matrix: its own, if `empty_matrices` made it, else a copy."""
+    width = _padded_width(matrix.shape[1])
+    own = matrix if matrix.base is None else matrix.base
+    if isinstance(own, np.ndarray) and own.shape == (len(matrix), width) and own.dtype == np.float32:
+        return own
+    padded = np.zeros((len(matrix), width), np.float32)
+    padded[:, : matrix.shape[1]] = matrix
+    return padded
 
 
 class CpuEngine:
@@ -62,9 +85,8 @@ class CpuEngine:
 
         self._problem = problem
         self._run = cpu.run_rounds
-        dim = problem.model.dim
-        width = -(-dim // 16) * 16
-        self._padded = {name: _pad(matrix, width) for name, matrix in matrices.items()}
+        width = _padded_width(problem.model.dim)
+        self._padded = {name: _padded(matrix) for name, matrix in matrices.items()}
         nothing = np.empty(0, np.float32)
         self._tables = cpu_block.Tables(
             self._padded["vectors"].reshape(-1),
@@ -98,9 +120,7 @@ class CpuEngine:
     def matrices(self) -> Matrices:
         return {name: matrix[:, : self._problem.model.dim] for name, matrix in self._padded.items()}
 
-    def _rounds(
-        self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, learn: bool
-    ) -> tuple[float, int]:
+    def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, learn: bool) -> tuple[float, int]:
         return self._run(
             corpus,
             self._problem.vocabulary.chances,
@@ -127,22 +147,17 @@ class ReferenceEngine:
         self._reference = reference
         self._draws = new_draws(problem.span, problem.model.window, problem.shared_negatives)
         on_device = {name: torch.tensor(matrix, device=device) for name, matrix in matrices.items()}
-        self._parameters = reference.Parameters(
-            on_device["vectors"], on_device["contexts"], on_device.get("positions")
-        )
+        self._parameters = reference.Parameters(on_device["vectors"], on_device["contexts"], on_device.get("positions"))
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
         problem = self._problem
         loss, pairs = 0.0, 0
         for begin in range(start, stop, problem.span):
-            step = epoch * problem.epoch_rounds + begin // problem.span
-            draws = self._draw(problem.corpus, problem.train.seed, epoch, begin, min(begin + problem.span, stop))
-            if draws is not None:
+            rate = problem.learning_rate(epoch * problem.epoch_rounds + begin // problem.span)
+            end = min(begin + problem.span, stop)
+            for draws in self._parts(problem.corpus, problem.train.seed, epoch, begin, end):
                 more, count = self._reference.train_round(
-                    self._parameters,
-                    draws,
-                    negatives=problem.model.negatives,
-                    learning_rate=problem.learning_rate(step),
+                    self._parameters, draws, negatives=problem.model.negatives, learning_rate=rate
                 )
                 loss, pairs = loss + more, pairs + count
         return loss, pairs
@@ -150,9 +165,10 @@ class ReferenceEngine:
     def evaluate(self) -> tuple[float, int]:
         held_out, span = self._problem.held_out, self._problem.span
         loss, pairs = 0.0, 0
-        for begin in range(held_out.begin, held_out.end, span) if held_out else ():
-            draws = self._draw(held_out, 0, HELD_OUT_EPOCH, begin, min(begin + span, held_out.end))
-            if draws is not None:
+        if held_out is None:
+            return loss, pairs
+        for begin in range(held_out.begin, held_out.end, span):
+            for draws in self._parts(held_out, 0, HELD_OUT_EPOCH, begin, min(begin + span, held_out.end)):
                 more, count = self._reference.round_loss(
                     self._parameters, draws, negatives=self._problem.model.negatives
                 )
@@ -161,45 +177,45 @@ class ReferenceEngine:
 
     def matrices(self) -> Matrices:
         parameters = self._parameters
-        named = {"vectors": parameters.vectors, "contexts": parameters.contexts, "positions": parameters.positions}
+        named = {
+            "vectors": parameters.vectors,
+            "contexts": parameters.contexts,
+            "positions": parameters.positions,
+        }
         return {name: table.cpu().numpy() for name, table in named.items() if table is not None}
 
-    def _draw(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int) -> "Round | None":
-        """The draws of one round as index tensors of the reference, or None where nothing is kept."""
-        import torch
-
+    def _parts(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int) -> "Iterator[Round]":
+        """The draws of one round as index tensors of the reference, PART centres at a time."""
         problem, draws = self._problem, self._draws
         window, shared = problem.model.window, problem.shared_negatives
-        first, last = draw_round(
-            draws, corpus, problem.vocabulary.chances, seed, epoch, start, stop, window, shared
-        )
-        if first == last:
-            return None
-        blocks = -(-(last - first) // BLOCK)
-        centres = first + np.arange(blocks * BLOCK).reshape(blocks, BLOCK)
+        first, last = draw_round(draws, corpus, problem.vocabulary.chances, seed, epoch, start, stop, window, shared)
+        negatives = draws.negatives.reshape(-1, shared)
+        for part in range(first, last, PART):
+            end = min(part + PART, last)
+            at = (part - first) // BLOCK
+            yield self._round(draws, part, end, negatives[at : at + -(-(end - part) // BLOCK)])
+
+    def _round(self, draws: Draws, first: int, last: int, negatives: NDArray[np.int32]) -> "Round":
+        import torch
+
+        window, context_length = self._problem.model.window, self._problem.model.context_length
+        centres = first + np.arange(len(negatives) * BLOCK).reshape(-1, BLOCK)  # [M, B]
         around = centres[:, :1] - window + np.arange(BLOCK + 2 * window)  # [M, C]
         real = centres < last
         centres = np.where(real, centres, first)
-        low = np.where(real, draws.low[centres], 0)
-        high = np.where(real, draws.high[centres], 0)
+        low = np.where(real, draws.low[centres], 0)[..., None]
+        high = np.where(real, draws.high[centres], 0)[..., None]
         column = around[:, None, :]
-        in_window = (low[..., None] <= column) & (column < high[..., None]) & (column != centres[..., None])
-        needed = in_window.any(axis=1)  # [M, C]
+        in_window = (low <= column) & (column < high) & (column != centres[..., None])  # [M, B, C]
+        needed = in_window.any(axis=1)
 
         def tensor(array: NDArray[np.generic]) -> torch.Tensor:
             return torch.from_numpy(array).to(self.device)
 
         return self._reference.Round(
             centres=tensor(np.where(real, draws.rows[centres], -1).astype(np.int64)),
-            places=tensor(np.where(real, draws.offsets[centres] % problem.model.context_length, -1).astype(np.int64)),
+            places=tensor(np.where(real, draws.offsets[centres] % context_length, -1).astype(np.int64)),
             contexts=tensor(np.where(needed, draws.rows[np.where(needed, around, first)], -1).astype(np.int64)),
             in_window=tensor(in_window),
-            negatives=tensor(draws.negatives[: blocks * shared].reshape(blocks, shared).astype(np.int64)),
+            negatives=tensor(negatives.astype(np.int64)),
         )
-
-
-def _pad(matrix: Floats, width: int) -> Floats:
-    """A copy with zero columns up to `width`."""
-    padded = np.zeros((len(matrix), width), np.float32)
-    padded[:, : matrix.shape[1]] = matrix
-    return padded

@@ -6,6 +6,7 @@ Knows the rules that follow from the numbers (length of a round, schedule, what 
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from sgns_cli.training.draws import Corpus
 from sgns_cli.training.vocabulary import Vocabulary, make_vocabulary
 
 ROUND_CENTRES = 1024  # kept tokens in a round, on average: see bench/README.md
+LONGEST_SPAN = 2**18  # corpus tokens a round, however few of them are kept
 HELD_OUT_SHARE = 100  # one part in so many
 HELD_OUT_TOKENS = 100_000  # at most
 
@@ -37,7 +39,8 @@ class Problem:
     @cached_property
     def span(self) -> int:
         """Corpus tokens of a round: so many that ROUND_CENTRES of them are kept."""
-        return max(16, min(round(ROUND_CENTRES / max(self.vocabulary.kept_fraction, 1e-9)), self.epoch_tokens))
+        wanted = round(ROUND_CENTRES / max(self.vocabulary.kept_fraction, 1e-9))
+        return max(1, min(wanted, LONGEST_SPAN, self.epoch_tokens))
 
     @property
     def epoch_tokens(self) -> int:
@@ -67,7 +70,7 @@ class Problem:
 
     def learning_rate(self, step: int) -> float:
         """max(final, initial * (1 - f)) at the share f of the corpus passed after `step` rounds."""
-        passed = self.tokens_seen(step) / self.total_tokens
+        passed = self.tokens_seen(step) / max(self.total_tokens, 1)
         return max(self.train.learning_rate * (1 - passed), self.train.final_learning_rate)
 
 
@@ -85,9 +88,9 @@ def make_problem(
         subsample_threshold=model.subsample_threshold,
         noise_power=model.noise_power,
     )
-    halves = _read_only(np.asarray(tokens).view(np.uint16))
+    halves: NDArray[np.uint16] = _read_only(np.asarray(tokens).view(np.uint16))
     words = tokens.dtype.itemsize // 2
-    offsets = _read_only(np.asarray(documents))
+    offsets: NDArray[np.int64] = _read_only(np.asarray(documents))
     split = held_out_start(documents)
     end = len(tokens)
     held_out = Corpus(halves, words, offsets, split, end) if split < end else None
@@ -105,7 +108,7 @@ def held_out_start(documents: NDArray[np.int64]) -> int:
     return max(start, tokens - HELD_OUT_TOKENS)
 
 
-def _read_only(array: NDArray[np.generic]) -> NDArray[np.generic]:
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A read-only view, in C order: mapped and in-memory corpora then have one compiled type."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False

@@ -61,8 +61,9 @@ def keep_probabilities(counts: NDArray[np.int64], threshold: float) -> NDArray[n
     """(sqrt(f/t) + 1) * t/f, at most 1, for f the share of each count [R]: word2vec's rule; 1 where t is 0."""
     if threshold == 0:
         return np.ones(len(counts))
-    share = counts / counts.sum() / threshold
-    return np.minimum(1.0, (np.sqrt(share) + 1) / share)
+    share: NDArray[np.float64] = counts / counts.sum() / threshold
+    keep: NDArray[np.float64] = np.minimum(1.0, (np.sqrt(share) + 1) / share)
+    return keep
 
 
 def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:

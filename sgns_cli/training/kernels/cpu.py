@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgns_cli.training.compiled import inline, jit
-from sgns_cli.training.draws import BLOCK, Chances, Corpus, draw_round, new_draws
+from sgns_cli.training.draws import BLOCK, PART, Chances, Corpus, draw_round, new_draws
 from sgns_cli.training.kernels.cpu_block import (
     Deltas,
     Floats,
@@ -60,7 +60,7 @@ def run_rounds(
     Returns the sum of the losses of the pairs, each before its round's step, and the number of pairs. Without `learn`
     the tables stay as they are.
     """
-    deltas = new_deltas((schedule.span + BLOCK - 1) // BLOCK, objective)
+    deltas = new_deltas((min(schedule.span, PART) + BLOCK - 1) // BLOCK, objective)
     rows = max(tables.vectors.size, tables.positions.size) // objective.width
     slots = max(deltas.x_rows.size, deltas.o_rows.size)
     lists = Lists(np.full(rows, -1, np.int32), np.empty(slots, np.int32), np.empty(slots, np.int32))
@@ -72,15 +72,17 @@ def run_rounds(
         first, last = draw_round(
             draws, corpus, chances, schedule.seed, epoch, begin, end, objective.window, objective.shared
         )
-        blocks = (last - first + BLOCK - 1) // BLOCK
-        for block in range(blocks):
-            centre = first + block * BLOCK
-            more, count = block_deltas(block, draws, centre, last, tables, objective, scratch, deltas)
-            loss += more
-            pairs += count
-        if learn:
-            passed = epoch * (corpus.end - corpus.begin) + begin - corpus.begin
-            _step(tables, objective, deltas, blocks, lists, learning_rate(schedule, passed))
+        rate = learning_rate(schedule, epoch * (corpus.end - corpus.begin) + begin - corpus.begin)
+        for part in range(first, last, PART):
+            blocks = (min(part + PART, last) - part + BLOCK - 1) // BLOCK
+            for block in range(blocks):
+                centre = part + block * BLOCK
+                negatives = (centre - first) // BLOCK * objective.shared
+                more, count = block_deltas(block, draws, centre, last, negatives, tables, objective, scratch, deltas)
+                loss += more
+                pairs += count
+            if learn:
+                _step(tables, objective, deltas, blocks, lists, rate)
     return loss, pairs
 
 
@@ -92,9 +94,7 @@ def learning_rate(schedule: Schedule, passed: int) -> np.float32:
 
 
 @inline
-def _step(
-    tables: Tables, objective: Objective, deltas: Deltas, blocks: int, lists: Lists, rate: np.float32
-) -> None:
+def _step(tables: Tables, objective: Objective, deltas: Deltas, blocks: int, lists: Lists, rate: np.float32) -> None:
     """The second half of a round: move the rows of every table."""
     width = objective.width
     inputs = blocks * BLOCK

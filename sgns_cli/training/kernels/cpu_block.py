@@ -141,18 +141,19 @@ def block_deltas(
     draws: Draws,
     centre: int,
     last: int,
+    negatives: int,
     tables: Tables,
     objective: Objective,
     scratch: Scratch,
     deltas: Deltas,
 ) -> tuple[float, int]:
-    """Fill the slots of block number `block`, whose centres are centre..last-1 (at most B) of the draws.
+    """Fill the slots of block `block`: centres centre..last-1 (at most B) of the draws, negatives from `negatives` on.
 
     Returns the sum of its pairs' losses and the number of its pairs.
     """
     pairs, low, high = _load_centres(block, draws, centre, last, tables, objective, scratch, deltas)
-    _load_outputs(block, draws, centre, low, high, tables, objective, scratch, deltas)
-    _count_clashes(block, draws, objective, scratch, deltas)
+    _load_outputs(block, draws, centre, low, high, negatives, tables, objective, scratch, deltas)
+    _count_clashes(block, draws, negatives, objective, scratch, deltas)
     loss = _scores(block, objective, scratch, deltas)
     _input_deltas(block, objective, scratch, deltas)
     _output_deltas(block, objective, scratch, deltas)
@@ -214,6 +215,7 @@ def _load_outputs(
     centre: int,
     low: int,
     high: int,
+    negatives: int,
     tables: Tables,
     objective: Objective,
     scratch: Scratch,
@@ -227,7 +229,7 @@ def _load_outputs(
     for p in range(outputs):
         row = np.int64(-1)
         if p >= contexts:
-            row = np.int64(draws.negatives[block * shared + p - contexts])
+            row = np.int64(draws.negatives[negatives + p - contexts])
         elif low <= corner + p < high:
             row = np.int64(draws.rows[corner + p])
         deltas.o_rows[block * outputs + p] = row
@@ -245,7 +247,9 @@ def _load_outputs(
 
 
 @inline
-def _count_clashes(block: int, draws: Draws, objective: Objective, scratch: Scratch, deltas: Deltas) -> None:
+def _count_clashes(
+    block: int, draws: Draws, negatives: int, objective: Objective, scratch: Scratch, deltas: Deltas
+) -> None:
     """For each centre and negative, how many contexts of the centre are that same row."""
     shared = objective.shared
     contexts = context_rows(objective.window)
@@ -256,7 +260,7 @@ def _count_clashes(block: int, draws: Draws, objective: Objective, scratch: Scra
         if row < 0:
             continue
         for group in range(0, shared, 16):
-            found = matches(draws.negatives, block * shared + group, row)
+            found = matches(draws.negatives, negatives + group, row)
             n = group
             while found != 0:
                 if found & 1:
@@ -325,13 +329,33 @@ def _score_tile(scratch: Scratch, c: int, g: int, width: int) -> F32x16:
         o0, o1 = load(scratch.o, o + i), load(scratch.o, o + width + i)
         o2, o3 = load(scratch.o, o + 2 * width + i), load(scratch.o, o + 3 * width + i)
         row = load(scratch.x, x + i)
-        s00, s01, s02, s03 = muladd(row, o0, s00), muladd(row, o1, s01), muladd(row, o2, s02), muladd(row, o3, s03)
+        s00, s01, s02, s03 = (
+            muladd(row, o0, s00),
+            muladd(row, o1, s01),
+            muladd(row, o2, s02),
+            muladd(row, o3, s03),
+        )
         row = load(scratch.x, x + width + i)
-        s10, s11, s12, s13 = muladd(row, o0, s10), muladd(row, o1, s11), muladd(row, o2, s12), muladd(row, o3, s13)
+        s10, s11, s12, s13 = (
+            muladd(row, o0, s10),
+            muladd(row, o1, s11),
+            muladd(row, o2, s12),
+            muladd(row, o3, s13),
+        )
         row = load(scratch.x, x + 2 * width + i)
-        s20, s21, s22, s23 = muladd(row, o0, s20), muladd(row, o1, s21), muladd(row, o2, s22), muladd(row, o3, s23)
+        s20, s21, s22, s23 = (
+            muladd(row, o0, s20),
+            muladd(row, o1, s21),
+            muladd(row, o2, s22),
+            muladd(row, o3, s23),
+        )
         row = load(scratch.x, x + 3 * width + i)
-        s30, s31, s32, s33 = muladd(row, o0, s30), muladd(row, o1, s31), muladd(row, o2, s32), muladd(row, o3, s33)
+        s30, s31, s32, s33 = (
+            muladd(row, o0, s30),
+            muladd(row, o1, s31),
+            muladd(row, o2, s32),
+            muladd(row, o3, s33),
+        )
     return totals((s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33))
 
 
@@ -395,8 +419,18 @@ def _input_deltas(block: int, objective: Objective, scratch: Scratch, deltas: De
                         o0, o1 = load(scratch.o, row), load(scratch.o, row + step - 16)
                         g0, g1 = splat(scratch.gradient[tile + k]), splat(scratch.gradient[tile + 4 + k])
                         g2, g3 = splat(scratch.gradient[tile + 8 + k]), splat(scratch.gradient[tile + 12 + k])
-                        a0, a1, a2, a3 = muladd(g0, o0, a0), muladd(g1, o0, a1), muladd(g2, o0, a2), muladd(g3, o0, a3)
-                        b0, b1, b2, b3 = muladd(g0, o1, b0), muladd(g1, o1, b1), muladd(g2, o1, b2), muladd(g3, o1, b3)
+                        a0, a1, a2, a3 = (
+                            muladd(g0, o0, a0),
+                            muladd(g1, o0, a1),
+                            muladd(g2, o0, a2),
+                            muladd(g3, o0, a3),
+                        )
+                        b0, b1, b2, b3 = (
+                            muladd(g0, o1, b0),
+                            muladd(g1, o1, b1),
+                            muladd(g2, o1, b2),
+                            muladd(g3, o1, b3),
+                        )
             _store_pairs(deltas.x, at + i, width, step - 16, a0, a1, a2, a3, b0, b1, b2, b3)
             i += step
 
@@ -423,9 +457,22 @@ def _output_deltas(block: int, objective: Objective, scratch: Scratch, deltas: D
                     row = (c * 4 + b) * width + i
                     x0, x1 = load(scratch.x, row), load(scratch.x, row + step - 16)
                     g0, g1 = splat(scratch.gradient[tile + b * 4]), splat(scratch.gradient[tile + b * 4 + 1])
-                    g2, g3 = splat(scratch.gradient[tile + b * 4 + 2]), splat(scratch.gradient[tile + b * 4 + 3])
-                    a0, a1, a2, a3 = muladd(g0, x0, a0), muladd(g1, x0, a1), muladd(g2, x0, a2), muladd(g3, x0, a3)
-                    b0, b1, b2, b3 = muladd(g0, x1, b0), muladd(g1, x1, b1), muladd(g2, x1, b2), muladd(g3, x1, b3)
+                    g2, g3 = (
+                        splat(scratch.gradient[tile + b * 4 + 2]),
+                        splat(scratch.gradient[tile + b * 4 + 3]),
+                    )
+                    a0, a1, a2, a3 = (
+                        muladd(g0, x0, a0),
+                        muladd(g1, x0, a1),
+                        muladd(g2, x0, a2),
+                        muladd(g3, x0, a3),
+                    )
+                    b0, b1, b2, b3 = (
+                        muladd(g0, x1, b0),
+                        muladd(g1, x1, b1),
+                        muladd(g2, x1, b2),
+                        muladd(g3, x1, b3),
+                    )
             _store_pairs(deltas.o, at + i, width, step - 16, a0, a1, a2, a3, b0, b1, b2, b3)
             i += step
 

@@ -8,7 +8,7 @@ A 4 x 4 tile (4 centres by 4 output rows) is a vector too: lane 4*b + p belongs 
 """
 
 # mypy: disable-error-code="no-untyped-def,misc,no-any-return,no-untyped-call"
-# ruff: noqa: ANN001, ANN201, ANN202 - the types here are Numba's, not Python's
+# ruff: noqa: ANN001, ANN002, ANN201, ANN202, ANN204 - the types here are Numba's, not Python's
 import operator
 
 from llvmlite import ir

@@ -1,0 +1,176 @@
+"""Steps of a run on disk: written row by row from the training rows, read back into them.
+
+The names and the layout are run_folder.py's. Rows on disk are token ids; ids that are not trained have zero rows.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgns_cli import run_folder
+from sgns_cli.errors import SgnsError
+from sgns_cli.folders import checksum, publish_folder, write_json
+from sgns_cli.tensors import TensorStream, map_tensors, whole, write_tensors
+from sgns_cli.training.engine import PIECE, Matrices, empty_matrices, initial_matrices
+from sgns_cli.training.problem import Problem
+
+
+def save_step(
+    run: Path,
+    step: int,
+    problem: Problem,
+    matrices: Matrices,
+    *,
+    fingerprints: dict[str, str],
+    metrics: dict[str, Any],
+) -> Path:
+    """Write step `step` of a run, complete or not at all; returns its folder.
+
+    Raises SgnsError if the disk refuses, or if a matrix holds a number that is not finite.
+    """
+    folder = run / run_folder.step_name(step)
+    epoch, rounds = divmod(step, problem.epoch_rounds)
+    model = {"embeddings": _by_id(problem, matrices["vectors"])}
+    if problem.positions_learned:
+        model["positions"] = whole(np.ascontiguousarray(matrices["positions"]))
+    with publish_folder(folder, overwrite=True) as hidden:
+        write_tensors(hidden / run_folder.MODEL, model)
+        write_tensors(
+            hidden / run_folder.TRAINING,
+            {"contexts": _by_id(problem, matrices["contexts"]), "counts": whole(problem.vocabulary.counts)},
+        )
+        state = {
+            "format_version": run_folder.FORMAT_VERSION,
+            "step": step,
+            "epoch": epoch,
+            "position": rounds * problem.span,
+            "tokens_seen": problem.tokens_seen(step),
+            "tokens_total": problem.total_tokens,
+            "seed": problem.train.seed,
+            "n_vocab": len(problem.vocabulary.counts),
+            "dim": problem.model.dim,
+            "min_count": problem.model.min_count,
+            "positions": problem.model.positions,
+            "context_length": problem.model.context_length,
+            "fingerprints": fingerprints,
+            "checksums": {name: checksum(hidden / name) for name in (run_folder.MODEL, run_folder.TRAINING)},
+            "metrics": metrics,
+        }
+        write_json(hidden / run_folder.STATE, state)
+    return folder
+
+
+def load_step(folder: Path, problem: Problem) -> Matrices:
+    """The matrices of a step, in training rows. Raises SgnsError if a file is damaged or does not fit the problem."""
+    state = run_folder.read_state(folder)
+    for name in (run_folder.MODEL, run_folder.TRAINING):
+        if state.get("checksums", {}).get(name) != checksum(folder / name):
+            raise SgnsError(
+                f"{folder / name} is damaged: its checksum differs from state.json",
+                f"remove {folder} and resume from the step before it",
+            )
+    tensors = {**map_tensors(folder / run_folder.MODEL), **map_tensors(folder / run_folder.TRAINING)}
+    ids, dim = problem.vocabulary.ids, problem.model.dim
+    matrices = empty_matrices(problem)
+    for name, saved in (("vectors", "embeddings"), ("contexts", "contexts")):
+        tensor = _matrix(folder, tensors, saved, (len(problem.vocabulary.counts), dim))
+        for start in range(0, len(ids), PIECE):
+            matrices[name][start : start + PIECE] = tensor[ids[start : start + PIECE]]
+    if problem.positions_learned:
+        matrices["positions"][:] = _matrix(folder, tensors, "positions", matrices["positions"].shape)
+    return matrices
+
+
+def adopt_matrices(problem: Problem, tokenizer: Any, run: Path, old_tokenizer: Any) -> tuple[Matrices, int]:  # noqa: ANN401
+    """Initial matrices, with the rows of the tokens (by bytes) that `run` has trained too taken from its latest step.
+
+    The tokenizers need `token_bytes` and `id_of`. Returns the matrices and how many rows were taken. Raises SgnsError
+    if the dims differ.
+    """
+    folder = run_folder.resolve_step(run)
+    state = run_folder.read_state(folder)
+    if state.get("dim") != problem.model.dim:
+        raise SgnsError(
+            f"--init-from {run} has dim {state.get('dim')}, this run has model.dim {problem.model.dim}",
+            f"set model.dim to {state.get('dim')}",
+        )
+    tensors = {**map_tensors(folder / run_folder.MODEL), **map_tensors(folder / run_folder.TRAINING)}
+    trained = np.asarray(tensors["counts"]) >= state["min_count"]
+    pairs = []
+    for row, token_id in enumerate(problem.vocabulary.ids):
+        token = tokenizer.token_bytes(int(token_id))
+        old = old_tokenizer.id_of(token) if token is not None else None
+        if old is not None and trained[old]:
+            pairs.append((row, old))
+    matrices = initial_matrices(problem)
+    if pairs:
+        rows, old_ids = np.array(pairs).T
+        matrices["vectors"][rows] = tensors["embeddings"][old_ids]
+        matrices["contexts"][rows] = tensors["contexts"][old_ids]
+    if problem.positions_learned and "positions" in tensors:
+        shared = min(len(matrices["positions"]), len(tensors["positions"]))
+        matrices["positions"][:shared] = tensors["positions"][:shared]
+    return matrices, len(pairs)
+
+
+def trim_metrics(path: Path, step: int) -> None:
+    """Drop the lines of metrics.jsonl after `step`, and a line cut short, so that a resumed run repeats none."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = _record(line)
+        if record is not None and record.get("step", 0) <= step:
+            kept.append(line + "\n")
+    path.write_text("".join(kept), encoding="utf-8")
+
+
+def remove_old_steps(run: Path, keep: int) -> None:
+    """Remove all but the newest `keep` steps. A step is hidden before its files go, so a visible one is whole."""
+    for folder in run_folder.steps(run)[:-keep]:
+        hidden = folder.with_name(f".{folder.name}.old.incomplete")
+        folder.rename(hidden)
+        shutil.rmtree(hidden)
+
+
+def _by_id(problem: Problem, matrix: NDArray[np.float32]) -> TensorStream:
+    """Training rows [R, dim] as a stream of rows by token id [n_vocab, dim], zeros where an id is not trained."""
+    rows = problem.vocabulary.chances.rows
+
+    def pieces() -> Iterator[NDArray[np.float32]]:
+        for start in range(0, len(rows), PIECE):
+            part = rows[start : start + PIECE]
+            piece = np.zeros((len(part), matrix.shape[1]), np.float32)
+            piece[part >= 0] = matrix[part[part >= 0]]
+            if not np.isfinite(piece).all():
+                raise SgnsError(
+                    "a matrix holds a number that is not finite: training diverged, nothing was saved",
+                    "lower train.learning_rate and train again; the last checkpoint is as it was",
+                )
+            yield piece
+
+    return TensorStream(np.dtype("<f4"), (len(rows), matrix.shape[1]), pieces())
+
+
+def _matrix(folder: Path, tensors: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    tensor = tensors.get(name)
+    if tensor is None or tensor.shape != shape or tensor.dtype != np.float32:
+        found = "missing" if tensor is None else f"{tensor.dtype} {list(tensor.shape)}"
+        raise SgnsError(
+            f"{folder}: {name} is {found}, this run needs float32 {list(shape)}",
+            "resume with the config and corpus that the run was started with",
+        )
+    return tensor
+
+
+def _record(line: str) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
