@@ -37,7 +37,7 @@ def save_step(
     epoch, rounds = divmod(step, problem.epoch_rounds)
     model = {"embeddings": _by_id(problem, matrices["vectors"])}
     if problem.positions_learned:
-        model["positions"] = whole(np.ascontiguousarray(matrices["positions"]))
+        model["positions"] = whole(np.ascontiguousarray(matrices["positions"][:, : problem.model.dim]))
     with publish_folder(folder, overwrite=True) as hidden:
         write_tensors(hidden / run_folder.MODEL, model)
         write_tensors(
@@ -80,9 +80,10 @@ def load_step(folder: Path, problem: Problem) -> Matrices:
     for name, saved in (("vectors", "embeddings"), ("contexts", "contexts")):
         tensor = _matrix(folder, tensors, saved, (len(problem.vocabulary.counts), dim))
         for start in range(0, len(ids), PIECE):
-            matrices[name][start : start + PIECE] = tensor[ids[start : start + PIECE]]
+            matrices[name][start : start + PIECE, :dim] = tensor[ids[start : start + PIECE]]
     if problem.positions_learned:
-        matrices["positions"][:] = _matrix(folder, tensors, "positions", matrices["positions"].shape)
+        shape = (problem.model.context_length, dim)
+        matrices["positions"][:, :dim] = _matrix(folder, tensors, "positions", shape)
     return matrices
 
 
@@ -107,14 +108,14 @@ def adopt_matrices(problem: Problem, tokenizer: Any, run: Path, old_tokenizer: A
         old = old_tokenizer.id_of(token) if token is not None else None
         if old is not None and trained[old]:
             pairs.append((row, old))
-    matrices = initial_matrices(problem)
+    matrices, dim = initial_matrices(problem), problem.model.dim
     if pairs:
         rows, old_ids = np.array(pairs).T
-        matrices["vectors"][rows] = tensors["embeddings"][old_ids]
-        matrices["contexts"][rows] = tensors["contexts"][old_ids]
+        matrices["vectors"][rows, :dim] = tensors["embeddings"][old_ids]
+        matrices["contexts"][rows, :dim] = tensors["contexts"][old_ids]
     if problem.positions_learned and "positions" in tensors:
         shared = min(len(matrices["positions"]), len(tensors["positions"]))
-        matrices["positions"][:shared] = tensors["positions"][:shared]
+        matrices["positions"][:shared, :dim] = tensors["positions"][:shared]
     return matrices, len(pairs)
 
 
@@ -139,14 +140,14 @@ def remove_old_steps(run: Path, keep: int) -> None:
 
 
 def _by_id(problem: Problem, matrix: NDArray[np.float32]) -> TensorStream:
-    """Training rows [R, dim] as a stream of rows by token id [n_vocab, dim], zeros where an id is not trained."""
-    rows = problem.vocabulary.chances.rows
+    """Training rows [R, D] as a stream of rows by token id [n_vocab, dim], zeros where an id is not trained."""
+    rows, dim = problem.vocabulary.chances.rows, problem.model.dim
 
     def pieces() -> Iterator[NDArray[np.float32]]:
         for start in range(0, len(rows), PIECE):
             part = rows[start : start + PIECE]
-            piece = np.zeros((len(part), matrix.shape[1]), np.float32)
-            piece[part >= 0] = matrix[part[part >= 0]]
+            piece = np.zeros((len(part), dim), np.float32)
+            piece[part >= 0] = matrix[part[part >= 0], :dim]
             if not np.isfinite(piece).all():
                 raise SgnsError(
                     "a matrix holds a number that is not finite: training diverged, nothing was saved",
@@ -154,7 +155,7 @@ def _by_id(problem: Problem, matrix: NDArray[np.float32]) -> TensorStream:
                 )
             yield piece
 
-    return TensorStream(np.dtype("<f4"), (len(rows), matrix.shape[1]), pieces())
+    return TensorStream(np.dtype("<f4"), (len(rows), dim), pieces())
 
 
 def _matrix(folder: Path, tensors: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:

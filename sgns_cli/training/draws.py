@@ -91,7 +91,6 @@ def _token(corpus: Corpus, place: int) -> np.int64:
     return np.int64(corpus.halves[2 * place]) | (np.int64(corpus.halves[2 * place + 1]) << 16)
 
 
-@jit
 def new_draws(span: int, window: int, shared: int) -> Draws:
     """Room for the draws of a round over `span` corpus tokens: so many at most are kept."""
     n = span + 2 * window

@@ -1,6 +1,6 @@
 """An engine holds the matrices of a run on a device and trains rounds of it: the CPU kernel, or the reference.
 
-It takes the matrices over: the arrays it is given may change as it trains.
+It takes the matrices over: the arrays that it is given may change as it trains.
 Both start from the same rows, follow the same draws and the same rounds; which one runs is a matter of the device.
 """
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sgns_cli.training.compiled import aligned_zeros
 from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, draw_round, new_draws
 from sgns_cli.training.problem import Problem
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 PIECE = 8192  # rows handled at a time, where a whole matrix more would be too much
-Matrices = dict[str, Floats]  # "vectors" [R, dim], "contexts" [R, dim], "positions" [context_length, dim] if learned
+# "vectors" [R, D], "contexts" [R, D] and, if learned, "positions" [context_length, D]; D is dim padded to 16 with zeros
+Matrices = dict[str, Floats]
 
 
 class Engine(Protocol):
@@ -40,12 +42,19 @@ class Engine(Protocol):
 
 
 def empty_matrices(problem: Problem) -> Matrices:
-    """Zero matrices for a problem: views of rows padded to 16, which the CPU engine takes as they are."""
-    dim = problem.model.dim
-    lengths = {"vectors": problem.vocabulary.rows, "contexts": problem.vocabulary.rows}
-    if problem.positions_learned:
-        lengths["positions"] = problem.model.context_length
-    return {name: np.zeros((rows, _padded_width(dim)), np.float32)[:, :dim] for name, rows in lengths.items()}
+    """Zero matrices for a problem."""
+    width = _padded_width(problem.model.dim)
+    return {name: aligned_zeros(rows, width) for name, rows in _matrix_rows(problem).items()}
+
+
+def matrix_bytes(problem: Problem) -> int:
+    """What the matrices of a problem take in memory."""
+    return sum(_matrix_rows(problem).values()) * _padded_width(problem.model.dim) * 4
+
+
+def _matrix_rows(problem: Problem) -> dict[str, int]:
+    rows = {"vectors": problem.vocabulary.rows, "contexts": problem.vocabulary.rows}
+    return {**rows, "positions": problem.model.context_length} if problem.positions_learned else rows
 
 
 def initial_matrices(problem: Problem) -> Matrices:
@@ -53,26 +62,15 @@ def initial_matrices(problem: Problem) -> Matrices:
     matrices = empty_matrices(problem)
     for stream, name in enumerate(("vectors", "positions")):
         uniform = np.random.Generator(np.random.Philox(key=[problem.train.seed, stream]))
-        matrix = matrices.get(name, np.empty((0, problem.model.dim), np.float32))
+        matrix = matrices.get(name, np.empty((0, 0), np.float32))
         for start in range(0, len(matrix), PIECE):
-            piece = matrix[start : start + PIECE]
+            piece = matrix[start : start + PIECE, : problem.model.dim]
             piece[:] = (uniform.random(piece.shape, dtype=np.float32) - np.float32(0.5)) / np.float32(problem.model.dim)
     return matrices
 
 
 def _padded_width(dim: int) -> int:
     return -(-dim // 16) * 16
-
-
-def _padded(matrix: Floats) -> Floats:
-    """The whole padded rows behind a matrix: its own, if `empty_matrices` made it, else a copy."""
-    width = _padded_width(matrix.shape[1])
-    own = matrix if matrix.base is None else matrix.base
-    if isinstance(own, np.ndarray) and own.shape == (len(matrix), width) and own.dtype == np.float32:
-        return own
-    padded = np.zeros((len(matrix), width), np.float32)
-    padded[:, : matrix.shape[1]] = matrix
-    return padded
 
 
 class CpuEngine:
@@ -85,16 +83,15 @@ class CpuEngine:
 
         self._problem = problem
         self._run = cpu.run_rounds
-        width = _padded_width(problem.model.dim)
-        self._padded = {name: _padded(matrix) for name, matrix in matrices.items()}
+        self._matrices = matrices
         nothing = np.empty(0, np.float32)
         self._tables = cpu_block.Tables(
-            self._padded["vectors"].reshape(-1),
-            self._padded["contexts"].reshape(-1),
-            self._padded["positions"].reshape(-1) if problem.positions_learned else nothing,
+            matrices["vectors"].reshape(-1),
+            matrices["contexts"].reshape(-1),
+            matrices["positions"].reshape(-1) if problem.positions_learned else nothing,
         )
         self._objective = cpu_block.Objective(
-            width=width,
+            width=_padded_width(problem.model.dim),
             window=problem.model.window,
             negatives=problem.model.negatives,
             shared=problem.shared_negatives,
@@ -107,6 +104,7 @@ class CpuEngine:
             final_learning_rate=problem.train.final_learning_rate,
             tokens=problem.total_tokens,
         )
+        self._work = cpu.new_work(self._tables, self._objective, problem.span)
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
         return self._rounds(self._problem.corpus, self._schedule.seed, epoch, start, stop, True)
@@ -118,7 +116,7 @@ class CpuEngine:
         return self._rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, False)
 
     def matrices(self) -> Matrices:
-        return {name: matrix[:, : self._problem.model.dim] for name, matrix in self._padded.items()}
+        return self._matrices
 
     def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, learn: bool) -> tuple[float, int]:
         return self._run(
@@ -127,6 +125,7 @@ class CpuEngine:
             self._tables,
             self._objective,
             self._schedule._replace(seed=seed),
+            self._work,
             epoch,
             start,
             stop,

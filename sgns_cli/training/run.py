@@ -5,6 +5,7 @@ the loop (trainer.py) its engine and its way to save (checkpoint.py).
 """
 
 import json
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from sgns_cli.errors import SgnsError
 from sgns_cli.folders import incomplete_name, replace_folder, writing
 from sgns_cli.training.checkpoint import adopt_matrices, load_step, remove_old_steps, save_step, trim_metrics
 from sgns_cli.training.device import choose_device
-from sgns_cli.training.engine import CpuEngine, Engine, Matrices, ReferenceEngine, initial_matrices
+from sgns_cli.training.engine import CpuEngine, Engine, Matrices, ReferenceEngine, initial_matrices, matrix_bytes
 from sgns_cli.training.problem import Problem, make_problem
 from sgns_cli.training.trainer import Pace, Progress, train
 
@@ -56,6 +57,49 @@ class Training:
     def complete(self) -> bool:
         """Whether every round of the run is done."""
         return self.last is not None and self.last.step >= self.problem.total_rounds
+
+    def summary(self, *, tokenize_seconds: float, total_seconds: float) -> dict[str, object]:
+        """The last record of `train --json`."""
+        last = self._last()
+        return {
+            "run": str(self.folder),
+            "checkpoint": str(self.checkpoint),
+            "loss": last.loss,
+            "held_out_loss": last.held_out_loss,
+            "tokens_per_second": last.tokens_per_second,
+            "train_seconds": last.seconds,
+            "tokenize_seconds": tokenize_seconds,
+            "compile_seconds": self.compile_seconds,
+            "total_seconds": total_seconds,
+            "device": last.device,
+            "threads": last.threads,
+        }
+
+    def closing_words(self, *, tokenize_seconds: float, total_seconds: float) -> str:
+        """For people: what was reached, in what time, and how to ask it or go on."""
+        last = self._last()
+        if not self.complete:
+            return f"interrupted and saved at step {last.step:,} of {self.problem.total_rounds:,}: --resume goes on"
+        held_out = "" if last.held_out_loss is None else f", held-out loss {last.held_out_loss:.4f}"
+        return (
+            f"{self.checkpoint} complete{held_out}; {total_seconds:.1f} s, of them tokenizing {tokenize_seconds:.1f}, "
+            f"compiling {self.compile_seconds:.1f}, training {last.seconds:.1f} at "
+            f"{last.tokens_per_second:,.0f} tokens/s"
+        )
+
+    def query_command(self) -> str:
+        """A query that finds this run: without --model where the run is one of ./runs, as its newest step then is."""
+        ids = self.problem.vocabulary.ids
+        tokenizer = load_tokenizer(self.folder / run_folder.TOKENIZER)
+        words = (tokenizer.token_bytes(int(token_id)) or b"" for token_id in ids[len(ids) // 20 :])
+        example = next((word.strip().decode() for word in words if word.strip().isalpha()), "QUERY")
+        here = self.folder.resolve().parent == Path("runs").resolve()
+        return f"sgns neighbors {example}" + ("" if here else f" --model {shlex.quote(str(self.folder))}")
+
+    def _last(self) -> Progress:
+        if self.last is None:
+            raise ValueError("the run has not begun: loop over progress() first")
+        return self.last
 
     def _save(self, record: Progress) -> None:
         self.checkpoint = save_step(
@@ -121,6 +165,21 @@ def prepare_run(
         shutil.rmtree(folder, ignore_errors=True)
     _write_run_folder(folder, config, tokenizer, first_step)
     return Training(config, problem, engine, folder, fingerprints, first_step, replaces, compile_seconds, notes)
+
+
+def describe(config: Config, store: TokenStore) -> dict[str, object]:
+    """What a run would train: sizes to know before it starts. `memory_bytes` is what the matrices take."""
+    problem = make_problem(store.tokens, store.documents, store.counts, config.model, config.train)
+    kept = problem.epoch_tokens * problem.vocabulary.kept_fraction
+    return {
+        "documents": len(store.documents) - 1,
+        "tokens": len(store.tokens),
+        "trained_rows": problem.vocabulary.rows,
+        "n_vocab": len(store.counts),
+        "rounds": problem.total_rounds,
+        "pairs": round(kept * (config.model.window + 1) * config.train.epochs),
+        "memory_bytes": matrix_bytes(problem),
+    }
 
 
 def _start(

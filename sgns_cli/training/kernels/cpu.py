@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sgns_cli.training.compiled import inline, jit
-from sgns_cli.training.draws import BLOCK, PART, Chances, Corpus, draw_round, new_draws
+from sgns_cli.training.draws import BLOCK, PART, Chances, Corpus, Draws, draw_round, new_draws
 from sgns_cli.training.kernels.cpu_block import (
     Deltas,
     Floats,
     Ints,
     Objective,
+    Scratch,
     Tables,
     block_deltas,
     context_rows,
@@ -43,6 +44,24 @@ class Lists(NamedTuple):
     chain: Ints  # [slots] the slots of the row at hand
 
 
+class Work(NamedTuple):
+    """Room for one round; what is in it between calls means nothing, but that the lists are empty."""
+
+    draws: Draws
+    scratch: Scratch
+    deltas: Deltas
+    lists: Lists
+
+
+def new_work(tables: Tables, objective: Objective, span: int) -> Work:
+    """Room for rounds of `span` corpus tokens."""
+    deltas = new_deltas(-(-min(span, PART) // BLOCK), objective)
+    rows = max(tables.vectors.size, tables.positions.size) // objective.width
+    slots = max(deltas.x_rows.size, deltas.o_rows.size)
+    lists = Lists(np.full(rows, -1, np.int32), np.empty(slots, np.int32), np.empty(slots, np.int32))
+    return Work(new_draws(span, objective.window, objective.shared), new_scratch(objective), deltas, lists)
+
+
 @jit
 def run_rounds(
     corpus: Corpus,
@@ -50,6 +69,7 @@ def run_rounds(
     tables: Tables,
     objective: Objective,
     schedule: Schedule,
+    work: Work,
     epoch: int,
     start: int,
     stop: int,
@@ -60,12 +80,7 @@ def run_rounds(
     Returns the sum of the losses of the pairs, each before its round's step, and the number of pairs. Without `learn`
     the tables stay as they are.
     """
-    deltas = new_deltas((min(schedule.span, PART) + BLOCK - 1) // BLOCK, objective)
-    rows = max(tables.vectors.size, tables.positions.size) // objective.width
-    slots = max(deltas.x_rows.size, deltas.o_rows.size)
-    lists = Lists(np.full(rows, -1, np.int32), np.empty(slots, np.int32), np.empty(slots, np.int32))
-    draws = new_draws(schedule.span, objective.window, objective.shared)
-    scratch = new_scratch(objective)
+    draws, scratch, deltas, lists = work.draws, work.scratch, work.deltas, work.lists
     loss, pairs = 0.0, 0
     for begin in range(start, stop, schedule.span):
         end = min(begin + schedule.span, stop)
@@ -99,10 +114,11 @@ def _step(tables: Tables, objective: Objective, deltas: Deltas, blocks: int, lis
     width = objective.width
     inputs = blocks * BLOCK
     outputs = blocks * (context_rows(objective.window) + objective.shared)
-    _add(tables.vectors, deltas.x_rows, deltas.x, deltas.x_curvature, inputs, lists, width, rate)
-    _add(tables.contexts, deltas.o_rows, deltas.o, deltas.o_curvature, outputs, lists, width, rate)
+    limit = np.float32(2) / np.float32(3 if objective.context_length > 0 else 2)
+    _add(tables.vectors, deltas.x_rows, deltas.x, deltas.x_curvature, inputs, lists, width, rate, limit)
+    _add(tables.contexts, deltas.o_rows, deltas.o, deltas.o_curvature, outputs, lists, width, rate, limit)
     if objective.context_length > 0:
-        _add(tables.positions, deltas.x_places, deltas.x, deltas.x_curvature, inputs, lists, width, rate)
+        _add(tables.positions, deltas.x_places, deltas.x, deltas.x_curvature, inputs, lists, width, rate, limit)
 
 
 @inline
@@ -115,8 +131,9 @@ def _add(
     lists: Lists,
     width: int,
     rate: np.float32,
+    limit: np.float32,
 ) -> None:
-    """Add to each row the sum of its slots' deltas, times the rate, at most 2 / curvature (see reference.py)."""
+    """Add to each row the sum of its slots' deltas, times min(rate, limit / curvature) (see reference.py)."""
     for slot in range(slots - 1, -1, -1):
         row = rows[slot]
         if row >= 0:
@@ -136,8 +153,8 @@ def _add(
             bend += curvature[link]
             link = lists.following[link]
         step = rate
-        if rate * bend > np.float32(2):
-            step = np.float32(2) / bend
+        if rate * bend > limit:
+            step = limit / bend
         for i in range(0, width, 16):
             change = zeros()
             for k in range(length):

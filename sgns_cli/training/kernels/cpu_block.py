@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.training.compiled import inline
+from sgns_cli.training.compiled import aligned_zeros, inline
 from sgns_cli.training.draws import BLOCK, Draws
 from sgns_cli.training.kernels.simd import (
     F32x16,
@@ -32,6 +32,7 @@ from sgns_cli.training.kernels.simd import (
     muladd,
     nearest,
     power_of_two,
+    prefetch,
     splat,
     store,
     store_centre_sums,
@@ -97,41 +98,41 @@ class Deltas(NamedTuple):
     o_curvature: Floats  # [blocks * P]
 
 
-@inline
-def context_rows(window: int) -> int:
+def padded_contexts(window: int) -> int:
     """C: the rows that the windows of a block cover, padded to tiles."""
     return (BLOCK + 2 * window + 3) // 4 * 4
 
 
-@inline
+context_rows = inline(padded_contexts)
+
+
 def new_scratch(objective: Objective) -> Scratch:
-    outputs = context_rows(objective.window) + objective.shared
+    outputs = padded_contexts(objective.window) + objective.shared
     return Scratch(
-        np.zeros(BLOCK * objective.width, _F),
-        np.zeros(outputs * objective.width, _F),
-        np.zeros(BLOCK, _F),
-        np.zeros(outputs, _F),
-        np.zeros(BLOCK, _F),
-        np.zeros(BLOCK, _F),
+        aligned_zeros(BLOCK * objective.width),
+        aligned_zeros(outputs * objective.width),
+        aligned_zeros(BLOCK),
+        aligned_zeros(outputs),
+        aligned_zeros(BLOCK),
+        aligned_zeros(BLOCK),
         (np.arange(BLOCK) + objective.window).astype(_F),
-        np.zeros(BLOCK, _F),
-        np.zeros(TILES * objective.shared * 4, _F),
-        np.zeros(TILES * outputs * 4, _F),
-        np.zeros(outputs * 4, _F),
+        aligned_zeros(BLOCK),
+        aligned_zeros(TILES * objective.shared * 4),
+        aligned_zeros(TILES * outputs * 4),
+        aligned_zeros(outputs * 4),
     )
 
 
-@inline
 def new_deltas(blocks: int, objective: Objective) -> Deltas:
-    outputs = context_rows(objective.window) + objective.shared
+    outputs = padded_contexts(objective.window) + objective.shared
     return Deltas(
         np.empty(blocks * BLOCK, np.int32),
         np.empty(blocks * BLOCK, np.int32),
         np.empty(blocks * outputs, np.int32),
-        np.empty(blocks * BLOCK * objective.width, _F),
-        np.empty(blocks * outputs * objective.width, _F),
-        np.empty(blocks * BLOCK, _F),
-        np.empty(blocks * outputs, _F),
+        aligned_zeros(blocks * BLOCK * objective.width),
+        aligned_zeros(blocks * outputs * objective.width),
+        aligned_zeros(blocks * BLOCK),
+        aligned_zeros(blocks * outputs),
     )
 
 
@@ -151,13 +152,34 @@ def block_deltas(
 
     Returns the sum of its pairs' losses and the number of its pairs.
     """
+    _fetch_next(draws, centre, last, negatives, tables, objective)
     pairs, low, high = _load_centres(block, draws, centre, last, tables, objective, scratch, deltas)
     _load_outputs(block, draws, centre, low, high, negatives, tables, objective, scratch, deltas)
     _count_clashes(block, draws, negatives, objective, scratch, deltas)
-    loss = _scores(block, objective, scratch, deltas)
+    _scores(objective, scratch)
+    loss = _gradients(block, objective, scratch, deltas)
     _input_deltas(block, objective, scratch, deltas)
     _output_deltas(block, objective, scratch, deltas)
     return loss, pairs
+
+
+@inline
+def _fetch_next(draws: Draws, centre: int, last: int, negatives: int, tables: Tables, objective: Objective) -> None:
+    """Ask for the rows that the next block will need and this one has not, while this one is computed."""
+    width = objective.width
+    for k in range(centre + BLOCK, min(centre + 2 * BLOCK, last)):
+        row = np.int64(draws.rows[k]) * width
+        for i in range(row, row + width, 16):
+            prefetch(tables.vectors, i)
+        if k + objective.window < last:
+            row = np.int64(draws.rows[k + objective.window]) * width
+            for i in range(row, row + width, 16):
+                prefetch(tables.contexts, i)
+    if centre + BLOCK < last:
+        for k in range(negatives + objective.shared, negatives + 2 * objective.shared):
+            row = np.int64(draws.negatives[k]) * width
+            for i in range(row, row + width, 16):
+                prefetch(tables.contexts, i)
 
 
 @inline
@@ -272,11 +294,24 @@ def _count_clashes(
 
 
 @inline
-def _scores(block: int, objective: Objective, scratch: Scratch, deltas: Deltas) -> float:
-    """G, the curvatures and the loss, tile by tile. Returns the block's loss."""
-    width, shared = objective.width, objective.shared
+def _scores(objective: Objective, scratch: Scratch) -> None:
+    """S = X O^T, tile by tile: each tile of centres with the context rows of its band and all negatives."""
+    contexts = context_rows(objective.window)
+    groups = (contexts + objective.shared) // 4
+    for c in range(TILES):
+        for g in range(c, contexts_end(c, contexts, objective.window)):
+            store(scratch.gradient, (c * groups + g) * 16, _score_tile(scratch, c, g, objective.width))
+        for g in range(contexts // 4, groups):
+            store(scratch.gradient, (c * groups + g) * 16, _score_tile(scratch, c, g, objective.width))
+
+
+@inline
+def _gradients(block: int, objective: Objective, scratch: Scratch, deltas: Deltas) -> float:
+    """From S to G, in place, with the curvatures beside it. Returns the block's loss."""
+    shared = objective.shared
     contexts = context_rows(objective.window)
     outputs = contexts + shared
+    groups = outputs // 4
     per_negative = splat(_F(objective.negatives) / _F(shared))
     losses = zeros()
     for i in range(0, outputs * 4, 16):
@@ -284,33 +319,33 @@ def _scores(block: int, objective: Objective, scratch: Scratch, deltas: Deltas) 
     for c in range(TILES):
         x_curvature = zeros()
         x_norms = load_centres(scratch.x_norms, c * 4)
-        weights = load_centres(scratch.weight, c * 4)
         for g in range(c, contexts_end(c, contexts, objective.window)):
-            score = _score_tile(scratch, c, g, width)
+            tile = (c * groups + g) * 16
+            score = load(scratch.gradient, tile)
             in_window = _window_tile(scratch, c, g)
             small, large, log1p = _sigmoids(score)
             pull = where_less(score, zeros(), large, small) * in_window  # sigmoid(-s)
-            curvature = small * large * in_window
+            curvature = _curvature(score, large) * in_window
             losses = muladd(log1p + where_less(score, zeros(), zeros() - score, zeros()), in_window, losses)
-            store(scratch.gradient, (c * (outputs // 4) + g) * 16, pull)
+            store(scratch.gradient, tile, pull)
             x_curvature = muladd(curvature, load_outputs(scratch.o_norms, g * 4), x_curvature)
             store(scratch.curvature, g * 16, muladd(curvature, x_norms, load(scratch.curvature, g * 16)))
-        for n in range(shared // 4):
-            g = contexts // 4 + n
-            score = _score_tile(scratch, c, g, width)
-            clashes = load(scratch.clashes, (c * (shared // 4) + n) * 16)
-            weight = weights - per_negative * clashes
+        weights = load_centres(scratch.weight, c * 4)
+        for g in range(contexts // 4, groups):
+            tile = (c * groups + g) * 16
+            score = load(scratch.gradient, tile)
+            weight = weights - per_negative * load(scratch.clashes, (c * (shared // 4) + g - contexts // 4) * 16)
             small, large, log1p = _sigmoids(score)
             push = where_less(score, zeros(), small, large) * weight  # sigmoid(s)
-            curvature = small * large * weight
+            curvature = _curvature(score, large) * weight
             losses = muladd(log1p + where_less(score, zeros(), zeros(), score), weight, losses)
-            store(scratch.gradient, (c * (outputs // 4) + g) * 16, zeros() - push)
+            store(scratch.gradient, tile, zeros() - push)
             x_curvature = muladd(curvature, load_outputs(scratch.o_norms, g * 4), x_curvature)
             store(scratch.curvature, g * 16, muladd(curvature, x_norms, load(scratch.curvature, g * 16)))
         store_centre_sums(deltas.x_curvature, block * BLOCK + c * 4, x_curvature)
-    for g in range(outputs // 4):
+    for g in range(groups):
         store_output_sums(deltas.o_curvature, block * outputs + g * 4, load(scratch.curvature, g * 16))
-    return np.float64(total(losses))
+    return float(total(losses))
 
 
 @inline
@@ -396,6 +431,13 @@ def _sigmoids(score: F32x16) -> tuple[F32x16, F32x16, F32x16]:
     q = muladd(e, q, splat(_F(-0.49999502301216125)))
     log1p = muladd(e, q, splat(_F(1))) * e
     return e * large, large, log1p
+
+
+@inline
+def _curvature(score: F32x16, large: F32x16) -> F32x16:
+    """tanh(s/2) / (2 s), from sigmoid(|s|)."""
+    size = absolute(score)
+    return where_less(size, splat(_F(0.01)), splat(_F(0.25)), (large - splat(_F(0.5))) / size)
 
 
 @inline

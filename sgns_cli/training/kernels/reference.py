@@ -7,11 +7,14 @@ of its window, and the N negatives n that its block shares, in place of K drawn 
 
 which has the expectation of word2vec's loss (Mikolov et al. 2013) with its rule that a negative equal to the positive
 does not count. All deltas of a round are computed from the parameters as they stood when it began. Then each row r
-moves by the sum of what its pairs ask for; as a function of row r alone the loss has curvature at most
+moves by the sum of what its pairs ask for. Where many of them are the same few pairs, that sum overshoots, so steps are
+limited by curvature: -log sigmoid(s) lies below a parabola that touches it at s and has curvature tanh(s/2) / (2 s)
+(Jaakkola and Jordan 2000), so the loss as a function of row r alone lies below one of curvature
 
-    h_r = sum over its pairs of weight * s * (1 - s) * |other row|^2,    s = sigmoid(x . o)
+    h_r = sum over its pairs of weight * tanh(s/2) / (2 s) * |other row|^2,    s = x . o
 
-and a gradient step is stable only below 2 / h_r, so the step is min(learning rate, 2 / h_r).
+and a step below 2 / h_r cannot raise it. A score is moved by T tables at once (vectors and contexts, and positions
+where they are learned), so each row has a T-th of that: its step is min(learning rate, 2 / (T * h_r)).
 
 Letters: V rows of a table, D dim, M blocks, B centres a block, C context rows a block, N negatives a block, K negatives
 a pair. A row of -1 is an empty slot. Knows nothing of files, config or text.
@@ -54,14 +57,15 @@ def train_round(parameters: Parameters, draws: Round, *, negatives: int, learnin
     x, o = _inputs(parameters, draws), _outputs(parameters, draws)  # [M, B, D], [M, C + N, D]
     scores, weights, signs = _scores(x, o, draws, negatives)  # [M, B, C + N] each
     gradient = signs * weights * torch.sigmoid(-signs * scores)  # downhill for each score
-    bend = weights * torch.sigmoid(scores) * torch.sigmoid(-scores)
+    bend = weights * _curvature(scores)
 
     x_delta, x_bend = gradient @ o, bend @ o.square().sum(dim=2, keepdim=True)
     o_delta, o_bend = gradient.mT @ x, bend.mT @ x.square().sum(dim=2, keepdim=True)
-    _step(parameters.vectors, draws.centres, x_delta, x_bend, learning_rate)
-    _step(parameters.contexts, _output_rows(draws), o_delta, o_bend, learning_rate)
+    limit = 2 / (2 if parameters.positions is None else 3)
+    _step(parameters.vectors, draws.centres, x_delta, x_bend, learning_rate, limit)
+    _step(parameters.contexts, _output_rows(draws), o_delta, o_bend, learning_rate, limit)
     if parameters.positions is not None:
-        _step(parameters.positions, draws.places, x_delta, x_bend, learning_rate)
+        _step(parameters.positions, draws.places, x_delta, x_bend, learning_rate, limit)
     return _loss(scores, weights, signs), int(draws.in_window.sum())
 
 
@@ -102,14 +106,25 @@ def _loss(scores: torch.Tensor, weights: torch.Tensor, signs: torch.Tensor) -> f
     return float((weights * softplus(-signs * scores)).sum(dim=(1, 2)).cpu().double().sum())
 
 
+def _curvature(scores: torch.Tensor) -> torch.Tensor:
+    """tanh(s/2) / (2 s): 1/4 at zero, falling on both sides."""
+    near_zero = scores.abs() < 0.01
+    return torch.where(near_zero, 0.25, torch.tanh(scores / 2) / (2 * scores))
+
+
 def _step(
-    table: torch.Tensor, rows: torch.Tensor, deltas: torch.Tensor, bends: torch.Tensor, learning_rate: float
+    table: torch.Tensor,
+    rows: torch.Tensor,
+    deltas: torch.Tensor,
+    bends: torch.Tensor,
+    learning_rate: float,
+    limit: float,
 ) -> None:
-    """Move each row by the sum of its deltas times min(learning rate, 2 / the sum of its curvatures)."""
+    """Move each row by the sum of its deltas times min(learning rate, limit / the sum of its curvatures)."""
     filled = rows.flatten() >= 0
     touched, slots = torch.unique(rows.flatten()[filled], return_inverse=True)
     deltas, bends = deltas.flatten(0, 1)[filled], bends.flatten()[filled]
-    change = torch.zeros(len(touched), table.shape[1], device=table.device).index_add_(0, slots, deltas)
-    bend = torch.zeros(len(touched), device=table.device).index_add_(0, slots, bends)
-    step = torch.clamp(2 / bend, max=learning_rate)  # 2 / 0 is infinite: no limit
+    change = deltas.new_zeros(len(touched), table.shape[1]).index_add_(0, slots, deltas)
+    bend = bends.new_zeros(len(touched)).index_add_(0, slots, bends)
+    step = torch.clamp(limit / bend, max=learning_rate)  # limit / 0 is infinite: no limit
     table[touched] += step[:, None] * change

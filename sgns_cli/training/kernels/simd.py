@@ -138,13 +138,13 @@ def load_outputs(typing_context, array, index):
 
 @intrinsic
 def prefetch(typing_context, array, index):
-    """Ask for the cache line of array[index], to be read soon."""
+    """Ask for the cache line of array[index] into the second-level cache, to be read soon."""
 
     def generate(context, builder, signature, arguments):
         pointer = _pointer(context, builder, signature.args[0], *arguments, ir.IntType(8))
         function_type = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
         function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
-        builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
+        builder.call(function, [pointer, _I32(0), _I32(2), _I32(1)])
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate

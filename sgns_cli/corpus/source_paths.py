@@ -1,0 +1,122 @@
+"""From the names in `data.sources` to the files, streams and data sets that are to be read, in a stable
+order.
+
+Looks at paths and never into a file. What is read from them is sources.py's business.
+"""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sgns_cli.corpus.text_documents import COMPRESSED
+from sgns_cli.errors import SgnsError, UsageError
+
+TEXT = (".txt", ".md")
+RECORDS = {".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}  # the reader in `datasets`
+STDIN = "-"
+HUB = "hf:"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One thing to read: `name` is a path, `-`, or hf:NAME[:CONFIG[:SPLIT]]."""
+
+    kind: Literal["text", "records", "stdin", "hub"]
+    name: str
+
+    @property
+    def size(self) -> int | None:
+        """Bytes on disk, where that says how much there is to read."""
+        return Path(self.name).stat().st_size if self.kind == "text" else None
+
+
+def find_sources(names: Iterable[str]) -> list[Source]:
+    """Resolve paths, folders and globs into what there is to read, in a stable order.
+
+    Raises SgnsError for a path that is not there, an empty file, a folder or a glob with nothing to read.
+    """
+    sources: list[Source] = []
+    for name in names:
+        sources.extend(_resolve(name))
+    if sum(source.kind == "stdin" for source in sources) > 1:
+        raise UsageError("standard input is given twice as a source", "give `-` once")
+    return sources
+
+
+def _resolve(name: str) -> list[Source]:
+    if name == STDIN:
+        return [Source("stdin", name)]
+    if name.startswith(HUB):
+        split_hub_name(name)
+        return [Source("hub", name)]
+    if not name:
+        raise UsageError("a source has no name", "give a path in data.sources")
+    try:
+        return _resolve_path(name, Path(name).expanduser())
+    except (OSError, ValueError, RuntimeError) as error:  # too long, not allowed, a NUL in it, no such home
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SgnsError(f"cannot look at {name!r}: {reason}", "check data.sources") from error
+
+
+def _resolve_path(name: str, path: Path) -> list[Source]:
+    if path.is_dir():
+        return _of_many(_files_below(path), f"{name} has no text in it", f"known: {' '.join([*TEXT, *RECORDS])}")
+    if path.exists():
+        if path.is_file() and path.stat().st_size == 0:
+            raise SgnsError(f"{name} is empty", "give a file with text in it")
+        return [_file_source(path)]
+    if glob.has_magic(name):
+        matches = glob.glob(str(path), recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+        return _of_many([Path(match) for match in matches], f"no file matches {name}", "check the pattern")
+    raise SgnsError(f"{name} does not exist", "check the path; it is relative to the working directory")
+
+
+def _of_many(paths: Iterable[Path], message: str, hint: str) -> list[Source]:
+    """Files in the order of their paths; empty ones are passed over."""
+    files = sorted(path for path in paths if path.is_file())
+    if not files:
+        raise SgnsError(message, hint)
+    sources = [_file_source(path) for path in files if path.stat().st_size > 0]
+    if not sources:
+        raise SgnsError(f"{message}: every file is empty", hint)
+    return sources
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise SgnsError(f"cannot read {error.filename}: {error.strerror}", "check the rights") from error
+
+    for parent, folders, files in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            if not name.startswith(".") and _is_known(Path(name)):
+                yield Path(parent, name)
+
+
+def inner_suffix(path: Path) -> str:
+    """The suffix under the compression: kjv.txt.gz -> .txt, dump.gz -> nothing."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix in COMPRESSED else suffix
+
+
+def _is_known(path: Path) -> bool:
+    inner = inner_suffix(path)
+    return inner in TEXT or inner in RECORDS or (path.suffix.lower() in COMPRESSED and not inner)
+
+
+def _file_source(path: Path) -> Source:
+    if path.suffix.lower() == ".zst":
+        raise SgnsError(f"{path}: .zst is not read directly", f"unpack it, or pipe it: zstdcat {path} | sgns ... -")
+    return Source("records" if inner_suffix(path) in RECORDS else "text", str(path))
+
+
+def split_hub_name(name: str) -> tuple[str, str | None, str]:
+    """hf:NAME[:CONFIG[:SPLIT]] in its parts; the split is `train` unless named."""
+    parts = name.removeprefix(HUB).split(":")
+    if len(parts) > 3 or not parts[0]:
+        raise UsageError(f"{name} names no data set", "write hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT")
+    name, config, split = [*parts, "", ""][:3]
+    return name, config or None, split or "train"

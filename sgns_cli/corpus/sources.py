@@ -1,0 +1,164 @@
+"""From the config's `data.sources` to a stream of documents, in the order of the sources.
+
+Sources are text files, folders, globs, standard input, structured files (a record is a document) and data
+sets of the Hugging Face hub. Plain text is read by text_documents.py; `datasets`, which only this module
+imports and only when it is needed, reads the rest. Nothing is ever whole in memory, and a local source never
+touches the network.
+"""
+
+import csv
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sgns_cli.config import DataConfig
+from sgns_cli.corpus.source_paths import RECORDS, Source, find_sources, inner_suffix, split_hub_name
+from sgns_cli.corpus.text_documents import DocumentBatch, file_documents, read_blocks, stream_documents
+from sgns_cli.errors import SgnsError
+
+RECORDS_AT_ONCE = 1000
+HUB_SECONDS = 5.0
+
+
+def documents(data: DataConfig, *, stdin: BinaryIO | None = None) -> Iterator[DocumentBatch]:
+    """All documents of all sources, in batches; what is wrong with a path is raised here, before anything is
+    read.
+    """
+    sources = find_sources(data.sources)
+    return (batch for source in sources for batch in source_documents(source, data, stdin=stdin))
+
+
+def source_documents(source: Source, data: DataConfig, *, stdin: BinaryIO | None = None) -> Iterator[DocumentBatch]:
+    """The documents of one source."""
+    if source.kind == "text":
+        return file_documents(Path(source.name), document=data.document, lowercase=data.lowercase, errors=data.errors)
+    if source.kind == "stdin":
+        blocks = read_blocks(stdin or sys.stdin.buffer, "standard input", errors=data.errors)
+        return stream_documents(blocks, "standard input", document=data.document, lowercase=data.lowercase)
+    records = _hub_records(source.name) if source.kind == "hub" else _file_records(Path(source.name), data)
+    return _record_documents(records, source.name, data)
+
+
+def _record_documents(
+    records: Iterable[dict[str, list[Any]]], origin: str, data: DataConfig
+) -> Iterator[DocumentBatch]:
+    """The column's texts; a record in which it is missing, null or empty is no document."""
+    number = 1
+    bytes_read = 0
+    for columns in records:
+        if data.column not in columns:
+            raise _missing_column(origin, data.column, list(columns))
+        texts = [text for text in columns[data.column] if text not in (None, "")]
+        for text in texts:
+            if not isinstance(text, str):
+                what = f"{origin}: column {data.column!r} holds {type(text).__name__}, not text"
+                raise SgnsError(what, f"name a column of text with data.column; there are: {', '.join(columns)}")
+        if data.lowercase:
+            texts = [text.lower() for text in texts]
+        if texts:
+            bytes_read += sum(map(len, texts))
+            yield DocumentBatch(origin, number, texts, bytes_read)
+            number += len(texts)
+
+
+def _missing_column(origin: str, column: str, there: list[str]) -> SgnsError:
+    return SgnsError(f"{origin} has no column {column!r}", f"set data.column to one of: {', '.join(there)}")
+
+
+def _file_records(path: Path, data: DataConfig) -> Iterator[dict[str, list[Any]]]:
+    """Records of a .jsonl, .csv, .tsv or .parquet file, a dict of columns for each thousand."""
+    inner = inner_suffix(path)
+    options: dict[str, Any] = {}
+    if RECORDS[inner] == "csv":
+        options = _csv_options(path, "\t" if inner == ".tsv" else ",", data)
+    elif inner == ".jsonl":
+        options = {"encoding_errors": data.errors}
+    try:
+        with _offline():
+            records = _load_dataset(
+                RECORDS[inner], data_files=str(path.resolve()), split="train", streaming=True, **options
+            )
+        yield from records.iter(batch_size=RECORDS_AT_ONCE)
+    except SgnsError:
+        raise
+    except Exception as error:  # any of pyarrow's, pandas' and datasets' own
+        if data.errors == "strict" and inner != ".parquet":
+            _check_utf8(path, data)
+        reason = str(error.__cause__ or error).strip().split("\n")[0]
+        raise SgnsError(f"cannot read {path}: {reason}", f"is it a whole {inner} file?") from error
+
+
+def _csv_options(path: Path, delimiter: str, data: DataConfig) -> dict[str, Any]:
+    """Only the column, and as it stands: no `NA` taken for a missing value, no 007 for a number."""
+    header: list[str] = []
+    for batch in file_documents(path, document="line", lowercase=False, errors="replace"):
+        header = next(csv.reader(batch.texts, delimiter=delimiter))
+        break
+    from datasets import Features, Value  # type: ignore[import-untyped]
+
+    if data.column not in header:
+        raise _missing_column(str(path), data.column, header)
+    return {
+        "sep": delimiter,
+        "usecols": [data.column],
+        "features": Features({data.column: Value("string")}),
+        "keep_default_na": False,
+        "encoding_errors": data.errors,
+    }
+
+
+def _check_utf8(path: Path, data: DataConfig) -> None:
+    """Raise the SgnsError that names the byte, if the file is not UTF-8."""
+    for _ in file_documents(path, document="line", lowercase=False, errors=data.errors):
+        pass
+
+
+def _load_dataset(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - datasets has no types
+    from datasets import load_dataset
+
+    logging.getLogger("datasets").setLevel(logging.CRITICAL)  # what goes wrong is raised as well
+    return load_dataset(*arguments, **options)
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Load a local data set without the question that `datasets` asks the network each time."""
+    import datasets.config  # type: ignore[import-untyped]
+    import huggingface_hub.constants
+
+    holders: list[Any] = [datasets.config, huggingface_hub.constants]
+    before = [holder.HF_HUB_OFFLINE for holder in holders]
+    for holder in holders:
+        holder.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        for holder, value in zip(holders, before, strict=True):
+            holder.HF_HUB_OFFLINE = value
+
+
+def _hub_records(name: str) -> Iterator[dict[str, list[Any]]]:
+    """Records of a data set of the hub, streamed."""
+    repository, config, split = split_hub_name(name)
+    try:
+        _ask_hub(repository)
+        records = _load_dataset(repository, config, split=split, streaming=True)
+        yield from records.iter(batch_size=RECORDS_AT_ONCE)
+    except Exception as error:  # any of huggingface_hub's, pyarrow's and datasets' own
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise SgnsError(
+            f"cannot read {name} from the Hugging Face hub: {reason}",
+            "check the name, the split and the network; or give files of the data set as sources",
+        ) from error
+
+
+def _ask_hub(repository: str) -> None:
+    """One question with a limit on time: without a network `datasets` would try again for half a minute."""
+    import huggingface_hub
+    import huggingface_hub.constants
+
+    if not huggingface_hub.constants.HF_HUB_OFFLINE:
+        huggingface_hub.HfApi().dataset_info(repository, timeout=HUB_SECONDS)

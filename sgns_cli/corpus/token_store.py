@@ -1,0 +1,224 @@
+"""The token folder: a corpus as ids on disk, memory-mapped, with all that is needed to know what it is.
+
+    tokens.bin      ids, little-endian uint16, or uint32 where there are more than 65,536
+    documents.npy   int64, where each document starts, and at the end the number of tokens
+    counts.npy      int64 by id
+    tokenizer/      what `load_tokenizer` needs
+    meta.json       numbers, origin, checksums of all the others
+
+Reads and writes that format. What goes into it is build.py's business.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
+from sgns_cli.errors import SgnsError
+from sgns_cli.folders import checksum, publish_folder, read_json, write_json
+
+FORMAT_VERSION = 1
+META = "meta.json"
+TOKENS = "tokens.bin"
+DOCUMENTS = "documents.npy"
+COUNTS = "counts.npy"
+TOKENIZER = "tokenizer"
+TOKENS_AT_ONCE = 2**20
+DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStore:
+    """An open token folder. Document d is tokens[documents[d]:documents[d + 1]]."""
+
+    folder: Path
+    tokens: NDArray[Any]  # [tokens] uint16 or uint32, mapped read-only
+    documents: NDArray[np.int64]  # [documents + 1], mapped read-only
+    counts: NDArray[np.int64]  # [n_vocab]
+    meta: dict[str, Any]
+
+    @property
+    def n_documents(self) -> int:
+        return len(self.documents) - 1
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the tokens, the documents and the tokenizer, whatever they were made from."""
+        parts = [self.meta["checksums"][TOKENS], self.meta["checksums"][DOCUMENTS]]
+        parts += [self.meta["dtype"], self.meta["tokenizer"]["fingerprint"]]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that made these ids."""
+        return load_tokenizer(self.folder / TOKENIZER)
+
+
+def is_token_folder(path: Path) -> bool:
+    """Whether `path` is meant as a token folder, by the names in it."""
+    with suppress(OSError, ValueError):  # a name that no file can have
+        return (path / META).is_file() and (path / TOKENS).is_file()
+    return False
+
+
+def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
+    """Map a token folder. Sizes are always checked against meta.json; `verify` reads it all and checks its
+    SHA-256s.
+
+    Raises SgnsError if it is no token folder, or damaged.
+    """
+    if not is_token_folder(folder):
+        raise SgnsError(
+            f"{folder} is no token folder", f"it should hold {META} and {TOKENS}; sgns tokenize -o makes one"
+        )
+    meta = read_json(folder / META)
+    if meta.get("format_version") != FORMAT_VERSION:
+        found = meta.get("format_version")
+        raise SgnsError(f"{folder} has format {found}, and this version reads {FORMAT_VERSION}", "make it again")
+    try:
+        n_tokens, n_documents = int(meta["tokens"]), int(meta["documents"])
+        n_vocab = int(meta["tokenizer"]["n_vocab"])
+        dtype = DTYPES[meta["dtype"]]
+        checksums = dict(meta["checksums"])
+        facts = [checksums[TOKENS], checksums[DOCUMENTS], meta["tokenizer"]["fingerprint"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(folder, f"{META} lacks what it should say") from error
+    if not all(isinstance(fact, str) for fact in facts) or n_tokens < 1 or n_documents < 1:
+        raise _damaged(folder, f"{META} lacks what it should say")
+    if (folder / TOKENS).stat().st_size != n_tokens * dtype.itemsize:
+        raise _damaged(folder, f"{TOKENS} has not the size of {n_tokens} tokens")
+    if verify:
+        _verify(folder, checksums)
+    tokens = np.memmap(folder / TOKENS, dtype=dtype, mode="r")
+    documents = _load_array(folder / DOCUMENTS, n_documents + 1, mmap=True)
+    counts = _load_array(folder / COUNTS, n_vocab, mmap=False)
+    if documents[0] != 0 or documents[-1] != n_tokens or counts.sum() != n_tokens:
+        raise _damaged(folder, "its files do not fit each other")
+    return TokenStore(folder, tokens, documents, counts, meta)
+
+
+def _verify(folder: Path, checksums: Mapping[str, Any]) -> None:
+    for name, expected in checksums.items():
+        path = folder / name
+        if not path.is_file() or checksum(path) != expected:
+            raise _damaged(folder, f"{name} is not what was written")
+
+
+def _load_array(path: Path, length: int, *, mmap: bool) -> NDArray[np.int64]:
+    try:
+        array: NDArray[np.int64] = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise _damaged(path.parent, f"{path.name} cannot be read") from error
+    if array.shape != (length,) or array.dtype != np.dtype("<i8"):
+        raise _damaged(path.parent, f"{path.name} is not {length} int64 numbers")
+    return array
+
+
+def _damaged(folder: Path, why: str) -> SgnsError:
+    return SgnsError(f"{folder} is damaged: {why}", "remove it and make it again")
+
+
+def dtype_for(n_vocab: int) -> np.dtype[Any]:
+    """The type of ids on disk: two bytes where they suffice."""
+    return DTYPES["uint16" if n_vocab <= 2**16 else "uint32"]
+
+
+class TokenWriter:
+    """Streams documents into a hidden token folder; memory is a batch and the counts. See
+    `write_token_store`.
+    """
+
+    def __init__(self, folder: Path, tokens: BinaryIO, starts: BinaryIO, dtype: np.dtype[Any]) -> None:
+        self.folder = folder
+        self.dtype = dtype
+        self.n_tokens = 0
+        self.n_documents = 0
+        self.counts = np.zeros(0, dtype=np.int64)
+        self._tokens = tokens
+        self._starts = starts  # the numbers of documents.npy; its header needs to know how many
+
+    def add(self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]) -> None:
+        """Append documents: their ids one after the other, and how many each has; those of no tokens are
+        dropped.
+        """
+        lengths = lengths[lengths > 0]
+        if len(ids) == 0:
+            return
+        starts = self.n_tokens + np.cumsum(lengths) - lengths
+        self._starts.write(starts.astype("<i8").tobytes())
+        self._tokens.write(ids.astype(self.dtype).tobytes())
+        counts = np.bincount(ids, minlength=len(self.counts))
+        counts[: len(self.counts)] += self.counts
+        self.counts = counts
+        self.n_tokens += len(ids)
+        self.n_documents += len(lengths)
+
+    def finish(
+        self, tokenizer: Tokenizer, facts: Mapping[str, Any], *, new_ids: NDArray[np.uint32] | None = None
+    ) -> None:
+        """Write all but the tokens. `new_ids[id]`, if given, is what each id written so far becomes."""
+        self._starts.write(np.int64(self.n_tokens).astype("<i8").tobytes())
+        self._starts.close()
+        self._tokens.close()
+        counts = np.zeros(tokenizer.n_vocab, dtype="<i8")
+        if new_ids is None:
+            counts[: len(self.counts)] = self.counts
+        else:
+            counts[new_ids] = self.counts
+            self.dtype = dtype_for(tokenizer.n_vocab)
+            _renumber(self.folder / TOKENS, new_ids, self.dtype)
+        _write_documents(self.folder / DOCUMENTS, Path(self._starts.name), self.n_documents + 1)
+        np.save(self.folder / COUNTS, counts, allow_pickle=False)
+        (self.folder / TOKENIZER).mkdir()
+        tokenizer.save(self.folder / TOKENIZER)
+        names = [TOKENS, DOCUMENTS, COUNTS]
+        names += sorted(f"{TOKENIZER}/{path.name}" for path in (self.folder / TOKENIZER).iterdir())
+        meta = {
+            "format_version": FORMAT_VERSION,
+            "tokens": self.n_tokens,
+            "documents": self.n_documents,
+            "types": int(np.count_nonzero(counts)),
+            "dtype": self.dtype.name,
+            "tokenizer": {
+                "kind": tokenizer.kind,
+                "name": tokenizer.name,
+                "n_vocab": tokenizer.n_vocab,
+                "fingerprint": tokenizer.fingerprint,
+            },
+            **facts,
+            "checksums": {name: checksum(self.folder / name) for name in names},
+        }
+        write_json(self.folder / META, meta)
+
+
+@contextmanager
+def write_token_store(folder: Path, dtype: np.dtype[Any], *, overwrite: bool = False) -> Iterator[TokenWriter]:
+    """Yield a writer; the folder appears when the body ends well, which must have called `finish`."""
+    with publish_folder(folder, overwrite=overwrite) as hidden:
+        starts_path = hidden / "starts.raw"
+        with (hidden / TOKENS).open("wb") as tokens, starts_path.open("wb") as starts:
+            yield TokenWriter(hidden, tokens, starts, dtype)
+        starts_path.unlink()
+
+
+def _write_documents(path: Path, raw: Path, length: int) -> None:
+    """Put the header of the .npy format before the numbers in `raw`."""
+    with path.open("wb") as file, raw.open("rb") as numbers:
+        header = {"descr": "<i8", "fortran_order": False, "shape": (length,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        shutil.copyfileobj(numbers, file, 2**20)
+
+
+def _renumber(path: Path, new_ids: NDArray[np.uint32], dtype: np.dtype[Any]) -> None:
+    """Rewrite a file of uint32 ids through a table, in chunks."""
+    renumbered = path.with_name("renumbered.raw")
+    with path.open("rb") as old, renumbered.open("wb") as new:
+        while chunk := old.read(4 * TOKENS_AT_ONCE):
+            new.write(new_ids[np.frombuffer(chunk, dtype="<u4")].astype(dtype).tobytes())
+    renumbered.replace(path)

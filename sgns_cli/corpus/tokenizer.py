@@ -1,0 +1,288 @@
+"""Text to ids and back: the one interface for tiktoken's encodings, rank files, trained BPEs and whitespace
+words.
+
+The only module that imports tiktoken, and only once text has to be encoded. Special tokens have rows and
+bytes, but in a text their names are ordinary text. Where rank files come from is rank_files.py's business;
+how a BPE is trained, bpe_trainer.py's.
+"""
+
+import difflib
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgns_cli.corpus import rank_files
+from sgns_cli.corpus.whitespace import DESCRIPTION, VOCABULARY, load_whitespace
+from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.folders import read_json, write_json
+
+if TYPE_CHECKING:
+    import tiktoken
+
+RANKS = "ranks.tiktoken"
+WHITESPACE = "whitespace"
+_reading = threading.Lock()  # held while tiktoken reads rank files through us
+
+
+class Tokenizer(Protocol):
+    """What the rest of the package knows of a tokenizer. Ids run from 0 to n_vocab - 1 and may have holes."""
+
+    @property
+    def kind(self) -> Literal["bpe", "whitespace"]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def n_vocab(self) -> int: ...
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that decides which ids a text gets, and of nothing else."""
+        ...
+
+    @property
+    def special_ids(self) -> frozenset[int]: ...
+    def encode(self, text: str) -> NDArray[np.uint32]:
+        """The ids of a text. Raises EncodeError if the encoder gives up on it."""
+        ...
+
+    def encode_batch(self, texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The ids of several texts one after the other, and how many each has."""
+        ...
+
+    def token_bytes(self, id: int) -> bytes | None:
+        """The bytes of an id, special tokens too; None for a hole."""
+        ...
+
+    def id_of(self, token: bytes) -> int | None:
+        """The id of exactly these bytes among the ordinary tokens."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write into `folder` what `load_tokenizer` needs to build the same tokenizer."""
+        ...
+
+
+class EncodeError(SgnsError):
+    """The encoder gave up on a text."""
+
+
+class BpeTokenizer:
+    """Byte-pair encoding: a regex cuts the text, and in each piece the lowest rank merges first."""
+
+    kind: Literal["bpe", "whitespace"] = "bpe"
+
+    def __init__(self, name: str, pattern: str, ranks: dict[bytes, int], special_tokens: Mapping[str, int]) -> None:
+        self.name = name
+        self.pattern = pattern
+        self.special_tokens = dict(special_tokens)
+        self.special_ids = frozenset(special_tokens.values())
+        self.n_vocab = max(max(ranks.values()), *self.special_ids, 0) + 1
+        self._ranks = ranks
+
+    @cached_property
+    def fingerprint(self) -> str:
+        rules = json.dumps([self.kind, self.pattern, sorted(self.special_tokens.items())])
+        return hashlib.sha256(rules.encode() + b"\n" + self._rank_lines).hexdigest()
+
+    @cached_property
+    def _rank_lines(self) -> bytes:
+        return rank_files.format_ranks(self._ranks)
+
+    @cached_property
+    def _encoding(self) -> "tiktoken.Encoding":
+        import tiktoken
+
+        try:
+            return tiktoken.Encoding(
+                self.name,
+                pat_str=self.pattern,
+                mergeable_ranks=self._ranks,
+                special_tokens=self.special_tokens,
+            )
+        except ValueError as error:
+            what = f"the pattern of {self.name} is no regular expression: {error}"
+            raise SgnsError(what, "correct the pattern") from error
+
+    def check_pattern(self) -> None:
+        """Raise SgnsError if the pattern is no regular expression: it is otherwise not looked at before encoding."""
+        _ = self._encoding
+
+    def encode(self, text: str) -> NDArray[np.uint32]:
+        return np.frombuffer(self._encode(text), dtype=np.uint32)
+
+    def encode_batch(self, texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        buffers = [self._encode(text) for text in texts]
+        ids = np.frombuffer(b"".join(buffers), dtype=np.uint32)
+        return ids, np.array([len(buffer) for buffer in buffers], dtype=np.int64) // 4
+
+    def _encode(self, text: str) -> bytes:
+        """The ids as native uint32: those of tiktoken's encode_ordinary, without a Python object for each."""
+        encoding = self._encoding
+        try:
+            if self.special_tokens:
+                return encoding.encode_to_numpy(text, disallowed_special=()).tobytes()
+            # Without special tokens that path looks for the empty string at every character.
+            return np.array(encoding.encode_ordinary(text), dtype=np.uint32).tobytes()
+        except UnicodeEncodeError:  # lone surrogates: as encode_ordinary does
+            return self._encode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        except BaseException as error:
+            # A panic of the Rust side is no Exception, and its class cannot be imported.
+            if type(error).__name__ == "PanicException" or isinstance(error, ValueError):
+                raise EncodeError(f"the tokenizer gave up on a text: {error}", "cut the text into lines") from error
+            raise
+
+    @cached_property
+    def _tokens(self) -> list[bytes | None]:
+        tokens: list[bytes | None] = [None] * self.n_vocab
+        for token, id in self._ranks.items():
+            tokens[id] = token
+        for text, id in self.special_tokens.items():
+            tokens[id] = text.encode()
+        return tokens
+
+    def token_bytes(self, id: int) -> bytes | None:
+        return self._tokens[id] if 0 <= id < self.n_vocab else None
+
+    def id_of(self, token: bytes) -> int | None:
+        return self._ranks.get(token)
+
+    def save(self, folder: Path) -> None:
+        path = folder / RANKS
+        path.write_bytes(self._rank_lines)
+        description = {
+            "format_version": 1,
+            "kind": self.kind,
+            "name": self.name,
+            "pattern": self.pattern,
+            "special_tokens": self.special_tokens,
+        }
+        write_json(path.with_suffix(".json"), description)
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Build the tokenizer that `save` wrote into `folder`. Raises SgnsError if it is missing or damaged."""
+    if (folder / RANKS).exists():
+        return read_rank_file(folder / RANKS)
+    if (folder / VOCABULARY).exists() or (folder / DESCRIPTION).exists():
+        return load_whitespace(folder)
+    raise SgnsError(f"{folder} has no tokenizer in it", f"it should hold {RANKS} or {VOCABULARY}; make it again")
+
+
+def open_encoding(name_or_file: str) -> Tokenizer:
+    """Build one of tiktoken's encodings by name, or a BPE from a rank file with its description beside it.
+
+    Raises UsageError for an unknown name, SgnsError if the ranks are not at hand or the file is not right.
+    """
+    names = encoding_names()
+    if name_or_file in names:
+        return _open_named(name_or_file)
+    if name_or_file == WHITESPACE:
+        raise UsageError("whitespace has no vocabulary of its own", "give it a corpus to take its words from")
+    path = Path(name_or_file).expanduser()
+    if path.suffix == ".tiktoken" or path.is_file():
+        tokenizer = read_rank_file(path)
+        tokenizer.check_pattern()
+        return tokenizer
+    near = difflib.get_close_matches(name_or_file, [*names, WHITESPACE], n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join([*names, WHITESPACE])}."
+    raise UsageError(f"unknown encoding {name_or_file!r}", f"{hint} A rank file's name ends in .tiktoken")
+
+
+def read_rank_file(path: Path) -> BpeTokenizer:
+    """Build a BPE from FILE.tiktoken and FILE.json, which has its `pattern` and may have `special_tokens`,
+    `name`.
+    """
+    ranks = rank_files.read_ranks(path)
+    beside = path.with_suffix(".json")
+    if not beside.exists():
+        raise SgnsError(
+            f"{path} says nothing of how text is split",
+            f'write {{"pattern": "<regular expression>"}} into {beside}',
+        )
+    description = read_json(beside)
+    pattern = description.get("pattern")
+    special_tokens = description.get("special_tokens", {})
+    name = description.get("name", path.stem)
+    wrong = _fault(pattern, special_tokens, name, set(ranks.values()))
+    if wrong:
+        raise SgnsError(f"{beside}: {wrong}", 'it should hold {"pattern": ..., "special_tokens": {"<name>": id}}')
+    return BpeTokenizer(str(name), str(pattern), ranks, special_tokens)
+
+
+def _fault(pattern: object, special_tokens: object, name: object, ids: set[int]) -> str:
+    """What is wrong with a description, in a few words, or nothing."""
+    if not isinstance(pattern, str) or not pattern:
+        return "`pattern` is missing or no text"
+    if not isinstance(name, str):
+        return "`name` is no text"
+    if not isinstance(special_tokens, dict):
+        return "`special_tokens` is not a list of names with ids"
+    for token, id in special_tokens.items():
+        if type(id) is not int or not 0 <= id < rank_files.MAX_ID:
+            return f"special token {token!r} has no proper id"
+        if id in ids:
+            return f"special token {token!r} has an id that another token has"
+        ids.add(id)
+    return ""
+
+
+def encoding_names() -> list[str]:
+    """The names of tiktoken's own encodings."""
+    return list(_constructors())
+
+
+def ranks_at_hand(name: str) -> bool:
+    """Whether a named encoding can be built without a network."""
+    return all(rank_files.find_rank_file(address, sha256) is not None for address, sha256 in _files_of(name))
+
+
+def _open_named(name: str) -> BpeTokenizer:
+    files = {address: rank_files.fetch_rank_file(address, sha256) for address, sha256 in _files_of(name)}
+    specification = _construct(name, lambda address, _=None: files[address])
+    return BpeTokenizer(
+        name, specification["pat_str"], specification["mergeable_ranks"], specification["special_tokens"]
+    )
+
+
+def _files_of(name: str) -> list[tuple[str, str]]:
+    """Address and SHA-256 of each file that an encoding is made from: tiktoken is asked, with empty files."""
+    files: list[tuple[str, str]] = []
+
+    def note(address: str, sha256: str | None) -> bytes:
+        files.append((address, sha256 or ""))
+        return b"{}" if address.endswith(".json") else b""
+
+    with suppress(AssertionError):  # gpt2 compares its two files
+        _construct(name, note)
+    return files
+
+
+def _constructors() -> dict[str, Callable[[], dict[str, Any]]]:
+    # Not tiktoken's registry: a plug-in that takes an official name makes every name there fail.
+    from tiktoken_ext import openai_public  # type: ignore[import-untyped]
+
+    return dict(openai_public.ENCODING_CONSTRUCTORS)
+
+
+def _construct(name: str, read: Callable[..., bytes]) -> dict[str, Any]:
+    """Let tiktoken put an encoding's parts together from files that `read` gives it.
+
+    tiktoken's own reader downloads without a limit on time and knows of no other place to look, so for this
+    moment `read(address, sha256)` stands in its place.
+    """
+    import tiktoken.load
+
+    with _reading:
+        original = tiktoken.load.read_file_cached
+        tiktoken.load.read_file_cached = read
+        try:
+            return _constructors()[name]()
+        finally:
+            tiktoken.load.read_file_cached = original

@@ -1,0 +1,375 @@
+"""From sources to a token folder, and the folders that are kept and used again."""
+
+import base64
+import io
+import json
+import os
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sgns_cli.config import DataConfig, TokenizerConfig, TrainTokenizerConfig
+from sgns_cli.corpus import build, text_documents, token_cache
+from sgns_cli.corpus.build import build_token_folder, make_tokenizer
+from sgns_cli.corpus.token_cache import cached_token_folder
+from sgns_cli.corpus.token_store import open_token_store
+from sgns_cli.corpus.tokenizer import EncodeError, open_encoding, ranks_at_hand
+from sgns_cli.errors import SgnsError, UsageError
+
+TEXT = "the dog saw the cat\n\nthe cat\n   \nà côté\n"
+WHITESPACE = TokenizerConfig(encoding="whitespace")
+TRAINED = TokenizerConfig(train=TrainTokenizerConfig(vocab_size=270, pattern="words"))
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """A rank file of the bytes, `th` and `the`."""
+    tokens = [*(bytes([byte]) for byte in range(256)), b"th", b"the"]
+    path = tmp_path / "ranks" / "small.tiktoken"
+    path.parent.mkdir()
+    path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % id for id, token in enumerate(tokens)))
+    path.with_suffix(".json").write_text(json.dumps({"pattern": "[^ ]+| "}))
+    return TokenizerConfig(encoding=str(path))
+
+
+def data(*sources, **options):
+    return DataConfig(sources=[str(source) for source in sources], **options)
+
+
+def documents(store):
+    """The documents as lists of token bytes."""
+    tokenizer = store.tokenizer()
+    ends = store.documents.tolist()
+    return [[tokenizer.token_bytes(id) for id in store.tokens[start:end].tolist()] for start, end in pairwise(ends)]
+
+
+# Building
+
+
+def test_whitespace_words(text, tmp_path):
+    store = build_token_folder(data(text), WHITESPACE, tmp_path / "out")
+    assert documents(store) == [
+        [b"the", b"dog", b"saw", b"the", b"cat"],
+        [b"the", b"cat"],
+        ["à".encode(), "côté".encode()],
+    ]
+    assert [store.tokenizer().token_bytes(id) for id in range(6)] == [
+        b"the",
+        b"cat",
+        b"dog",
+        b"saw",
+        "à".encode(),
+        "côté".encode(),
+    ]
+    assert store.counts.tolist() == [3, 2, 1, 1, 1, 1]
+    assert store.tokens.dtype == np.uint16
+    meta = store.meta
+    assert (meta["tokens"], meta["documents"], meta["types"]) == (9, 3, 6)
+    assert meta["bytes"] == len("the dog saw the cat" + "the cat" + "   " + "à côté".encode().decode("latin-1"))
+    assert meta["sources"] == [str(text)]
+    assert meta["options"]["document"] == "line"
+    assert meta["options"]["tokenizer"] == {"encoding": "whitespace", "train": None}
+    assert (meta["skipped"], meta["notes"]) == ([], [])
+
+
+def test_a_rank_file(text, ranks, tmp_path):
+    store = build_token_folder(data(text), ranks, tmp_path / "out")
+    assert b"".join(documents(store)[0]) == b"the dog saw the cat"
+    assert store.tokens[:5].tolist() == [257, 32, ord("d"), ord("o"), ord("g")]
+    assert [b"".join(document) for document in documents(store)][1:] == [b"the cat", b"   ", "à côté".encode()]
+    assert store.meta["tokenizer"]["name"] == "small"
+
+
+@pytest.mark.skipif(not ranks_at_hand("cl100k_base"), reason="the ranks of cl100k_base are not on this computer")
+def test_the_default_is_cl100k_base(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("The dog fetched the ball\n<|endoftext|>\n")
+    store = build_token_folder(data(path), TokenizerConfig(), tmp_path / "out")
+    assert store.tokens[:5].tolist() == [791, 5679, 42542, 279, 5041]
+    assert store.tokens.dtype == np.uint32
+    assert len(store.counts) == 100277
+    assert store.counts[100257] == 0
+    assert b"".join(documents(store)[1]) == b"<|endoftext|>"
+
+
+def test_a_trained_bpe_and_a_corpus_with_too_few_merges(text, tmp_path):
+    store = build_token_folder(data(text), TRAINED, tmp_path / "out")
+    assert b"".join(documents(store)[0]) == b"the dog saw the cat"
+    assert len(store.counts) == store.meta["tokenizer"]["n_vocab"] == 270
+    more = TokenizerConfig(train=TrainTokenizerConfig(vocab_size=5000, pattern="[^ ]+"))
+    store = build_token_folder(data(text), more, tmp_path / "more")
+    n_vocab = store.meta["tokenizer"]["n_vocab"]
+    assert 256 < n_vocab < 5000
+    assert store.meta["notes"] == [f"5000 tokens were asked for, the corpus has merges for {n_vocab}"]
+
+
+def test_lowercase_and_documents(text, ranks, tmp_path):
+    text.write_text("THE\nDog\n\nTHE\n")
+    store = build_token_folder(data(text, lowercase=True, document="paragraph"), ranks, tmp_path / "out")
+    assert [b"".join(document) for document in documents(store)] == [b"the\ndog", b"the"]
+
+
+def test_several_sources_in_their_order(tmp_path):
+    for name in "ba":
+        (tmp_path / f"{name}.txt").write_text(f"{name}1\n{name}2\n")
+    sources = data(tmp_path / "b.txt", "-", tmp_path / "a.txt")
+    store = build_token_folder(sources, WHITESPACE, tmp_path / "out", stdin=io.BytesIO(b"in"))
+    assert documents(store) == [[b"b1"], [b"b2"], [b"in"], [b"a1"], [b"a2"]]
+
+
+def test_standard_input_serves_for_training_and_for_tokens(tmp_path):
+    class Pipe(io.BytesIO):
+        def seekable(self):
+            return False
+
+    store = build_token_folder(data("-"), TRAINED, tmp_path / "out", stdin=Pipe(b"aa aa aa"))
+    assert b"".join(documents(store)[0]) == b"aa aa aa"
+    assert store.tokenizer().id_of(b"aa") == 256
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_change_nothing(tmp_path, ranks, monkeypatch, threads):
+    monkeypatch.setattr(text_documents, "BLOCK", 64)
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"line {i} of the file\n" * (i % 3) for i in range(300)))
+    one = build_token_folder(data(path), ranks, tmp_path / "one")
+    many = build_token_folder(data(path), ranks, tmp_path / "many", threads=threads)
+    assert many.fingerprint == one.fingerprint
+    assert (tmp_path / "many" / "meta.json").read_bytes() == (tmp_path / "one" / "meta.json").read_bytes()
+
+
+def test_few_batches_are_in_memory_at_a_time():
+    begun = []
+
+    def batches():
+        for number in range(50):
+            begun.append(number)
+            yield text_documents.DocumentBatch("x", number, [], 0)
+
+    taken = 0
+    for _ in build._in_order(lambda batch: batch, batches(), 3):
+        taken += 1
+        assert len(begun) - taken <= 3
+    assert taken == 50
+
+
+def test_progress(text, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "SECONDS_BETWEEN_REPORTS", 0)
+    reports = []
+    build_token_folder(data(text), TRAINED, tmp_path / "out", progress=reports.append)
+    assert [report.stage for report in reports] == ["tokenizer", "tokens", "tokens"]
+    size = text.stat().st_size
+    assert all(report.bytes == report.bytes_total == size for report in reports)
+    assert reports[-1].documents == 4
+    assert reports[-1].tokens == open_token_store(tmp_path / "out").meta["tokens"]
+    reports.clear()
+    build_token_folder(data("-"), WHITESPACE, tmp_path / "in", progress=reports.append, stdin=io.BytesIO(b"a b"))
+    assert (reports[-1].bytes, reports[-1].bytes_total) == (3, None)
+    monkeypatch.setattr(build, "SECONDS_BETWEEN_REPORTS", 1000)
+    reports.clear()
+    build_token_folder(data(text), WHITESPACE, tmp_path / "rare", progress=reports.append)
+    assert len(reports) == 2  # the first and the last
+
+
+def test_a_document_that_the_encoder_gives_up_on_is_skipped_and_noted(text, ranks, tmp_path, monkeypatch):
+    from sgns_cli.corpus.tokenizer import BpeTokenizer
+
+    encode = BpeTokenizer._encode
+
+    def gives_up(self, text):
+        if "saw" in text:
+            raise EncodeError("the tokenizer gave up on a text: too long")
+        return encode(self, text)
+
+    monkeypatch.setattr(BpeTokenizer, "_encode", gives_up)
+    store = build_token_folder(data(text), ranks, tmp_path / "out")
+    assert [b"".join(document) for document in documents(store)] == [b"the cat", b"   ", "à côté".encode()]
+    reason = "the tokenizer gave up on a text: too long"
+    assert store.meta["skipped"] == [{"source": str(text), "document": 1, "reason": reason}]
+    assert store.meta["bytes"] == len(b"the cat") + 3 + len("à côté".encode())
+
+
+@pytest.mark.parametrize("content", ["\n\n", "   \n\t\n"])
+def test_a_corpus_without_a_token_is_refused(text, tmp_path, content):
+    text.write_text(content)
+    with pytest.raises(SgnsError, match="there is no token in"):
+        build_token_folder(data(text), WHITESPACE, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt"]
+
+
+def test_a_bad_byte_leaves_nothing_behind(text, ranks, tmp_path):
+    text.write_bytes(b"good\n" * 10 + b"\xff\n")
+    for threads in (1, 3):
+        with pytest.raises(SgnsError, match="not UTF-8 at byte 50"):
+            build_token_folder(data(text), ranks, tmp_path / "out", threads=threads)
+    with pytest.raises(SgnsError, match="not UTF-8 at byte 50"):
+        build_token_folder(data(text), TRAINED, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ranks", "text.txt"]
+    store = build_token_folder(data(text, errors="replace"), ranks, tmp_path / "out")
+    assert b"".join(documents(store)[-1]) == "\ufffd".encode()
+
+
+def test_a_folder_that_exists_is_kept_unless_asked(text, tmp_path):
+    build_token_folder(data(text), WHITESPACE, tmp_path / "out")
+    text.write_text("other\n")
+    with pytest.raises(SgnsError, match="exists already"):
+        build_token_folder(data(text), WHITESPACE, tmp_path / "out")
+    assert open_token_store(tmp_path / "out").meta["tokens"] == 9
+    assert build_token_folder(data(text), WHITESPACE, tmp_path / "out", overwrite=True).meta["tokens"] == 1
+
+
+def test_a_token_folder_is_no_text(text, tmp_path):
+    build_token_folder(data(text), WHITESPACE, tmp_path / "tokens")
+    with pytest.raises(SgnsError, match="is a token folder already"):
+        build_token_folder(data(tmp_path / "tokens"), WHITESPACE, tmp_path / "out")
+    with pytest.raises(SgnsError, match="is a token folder already"):
+        cached_token_folder(data(text, tmp_path / "tokens"), WHITESPACE, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("config", [WHITESPACE, TRAINED])
+def test_the_tokenizer_alone_is_that_of_the_folder(text, tmp_path, config):
+    store = build_token_folder(data(text), config, tmp_path / "out")
+    assert make_tokenizer(data(text), config).fingerprint == store.tokenizer().fingerprint
+
+
+def test_a_named_tokenizer_needs_no_source(ranks):
+    assert make_tokenizer(data("not there"), ranks).name == "small"
+
+
+# Keeping
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """The folders that were built, not found."""
+    folders = []
+
+    def note(data, tokenizer, folder, **options):
+        folders.append(folder)
+        return build_token_folder(data, tokenizer, folder, **options)
+
+    monkeypatch.setattr(token_cache, "build_token_folder", note)
+    return folders
+
+
+def test_the_same_corpus_is_tokenized_once(text, tmp_path, built):
+    first = cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    again = cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    assert first.folder == again.folder
+    assert first.folder.parent == tmp_path / ".tokens"
+    assert len(built) == 1
+    assert documents(again)[1] == [b"the", b"cat"]
+
+
+def test_a_relative_path_is_the_same_corpus(text, tmp_path, built, monkeypatch):
+    cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    monkeypatch.chdir(tmp_path)
+    cached_token_folder(data("text.txt"), WHITESPACE, tmp_path / ".tokens")
+    assert len(built) == 1
+
+
+def test_whatever_decides_the_tokens_decides_the_folder(text, ranks, tmp_path, built):
+    other = tmp_path / "other.txt"
+    other.write_text(TEXT, encoding="utf-8")
+    corpora = [data(text), data(other), data(text, other), data(other, text)]
+    corpora += [data(text, lowercase=True), data(text, document="file"), data(text, errors="replace")]
+    for corpus in corpora:
+        cached_token_folder(corpus, WHITESPACE, tmp_path / ".tokens")
+    for config in (ranks, TRAINED, TokenizerConfig(train=TrainTokenizerConfig(vocab_size=270, pattern="lines"))):
+        cached_token_folder(data(text), config, tmp_path / ".tokens")
+    assert len(set(built)) == len(built) == len(corpora) + 3
+    beside = tmp_path / "ranks" / "small.json"
+    beside.write_text(json.dumps({"pattern": "."}))
+    cached_token_folder(data(text), ranks, tmp_path / ".tokens")
+    assert len(set(built)) == len(corpora) + 4
+
+
+def test_a_changed_file_is_read_again(text, tmp_path, built):
+    cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    status = text.stat()
+    text.write_text(TEXT.replace("dog", "god"), encoding="utf-8")
+    os.utime(text, ns=(status.st_atime_ns, status.st_mtime_ns))  # same size, same time
+    store = cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    assert b"god" in documents(store)[0]
+    os.utime(text, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
+    cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    assert len(set(built)) == 3
+
+
+@pytest.mark.parametrize("damage", ["tokens", "meta", "tokenizer"])
+def test_a_damaged_folder_is_built_again(text, tmp_path, built, damage):
+    store = cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    before = store.fingerprint
+    name = {"tokens": "tokens.bin", "meta": "meta.json", "tokenizer": "tokenizer/vocabulary.txt"}[damage]
+    content = bytearray((store.folder / name).read_bytes())
+    content[0] ^= 1
+    (store.folder / name).write_bytes(content)
+    again = cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    assert built == [store.folder] * 2
+    assert open_token_store(again.folder, verify=True).fingerprint == before
+
+
+def test_a_folder_without_meta_is_built_again(text, tmp_path, built):
+    store = cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    (store.folder / "meta.json").unlink()
+    cached_token_folder(data(text), WHITESPACE, tmp_path / ".tokens")
+    assert len(built) == 2
+
+
+def test_standard_input_is_known_by_its_content(tmp_path, built):
+    for content in (b"a b", b"a b", b"a c"):
+        store = cached_token_folder(data("-"), WHITESPACE, tmp_path / ".tokens", stdin=io.BytesIO(content))
+        assert [b" ".join(document) for document in documents(store)] == [content]
+    assert len(built) == 2
+
+
+def test_a_token_folder_is_used_as_it_is(text, ranks, tmp_path, built):
+    made = build_token_folder(data(text), ranks, tmp_path / "tokens")
+    for config in (TokenizerConfig(), ranks):
+        store = cached_token_folder(data(tmp_path / "tokens"), config, tmp_path / ".tokens")
+        assert (store.folder, store.fingerprint) == (tmp_path / "tokens", made.fingerprint)
+    assert built == []
+    for config in (WHITESPACE, TRAINED):
+        with pytest.raises(UsageError, match="another tokenizer"):
+            cached_token_folder(data(tmp_path / "tokens"), config, tmp_path / ".tokens")
+    with pytest.raises(UsageError, match=r"data\.lowercase"):
+        cached_token_folder(data(tmp_path / "tokens", lowercase=True), TokenizerConfig(), tmp_path / ".tokens")
+
+
+def test_a_token_folder_of_a_trained_bpe_fits_the_config_that_made_it(text, tmp_path):
+    build_token_folder(data(text), TRAINED, tmp_path / "tokens")
+    store = cached_token_folder(data(tmp_path / "tokens"), TRAINED, tmp_path / ".tokens")
+    assert store.tokenizer().n_vocab == 270
+    other = TokenizerConfig(train=TrainTokenizerConfig(vocab_size=271, pattern="words"))
+    with pytest.raises(UsageError, match="another tokenizer"):
+        cached_token_folder(data(tmp_path / "tokens"), other, tmp_path / ".tokens")
+
+
+def test_a_damaged_token_folder_is_refused(text, tmp_path):
+    store = build_token_folder(data(text), WHITESPACE, tmp_path / "tokens")
+    content = bytearray((store.folder / "tokens.bin").read_bytes())
+    content[0] ^= 1
+    (store.folder / "tokens.bin").write_bytes(content)
+    with pytest.raises(SgnsError, match="damaged"):
+        cached_token_folder(data(tmp_path / "tokens"), TokenizerConfig(), tmp_path / ".tokens")
+
+
+def test_an_unknown_encoding_is_refused_before_anything_is_written(text, tmp_path):
+    with pytest.raises(UsageError, match="unknown encoding"):
+        cached_token_folder(data(text), TokenizerConfig(encoding="cl100k"), tmp_path / ".tokens")
+    with pytest.raises(UsageError, match="unknown encoding"):
+        build_token_folder(data(text), TokenizerConfig(encoding="cl100k"), tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt"]
+
+
+def test_open_encoding_has_no_vocabulary_for_whitespace():
+    with pytest.raises(UsageError, match="whitespace"):
+        open_encoding("whitespace")
