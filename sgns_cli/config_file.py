@@ -43,9 +43,11 @@ def load_config(path: Path, overrides: list[str]) -> Config:
 
 def dump_config(config: Config) -> str:
     """The resolved config as YAML; load_config reads it back to an equal Config."""
-    return yaml.safe_dump(
-        config.model_dump(exclude_none=True), sort_keys=False, allow_unicode=True, default_flow_style=False
-    )
+    values = config.model_dump(exclude_none=True)
+    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    if text.replace("\n", "").isprintable():
+        return text
+    return yaml.safe_dump(values, sort_keys=False)  # PyYAML writes some line separators so that they are lost
 
 
 def _text(path: Path) -> str:

@@ -6,61 +6,27 @@ importer of rich, and only where a terminal is there to see it: a query in a pip
 """
 
 import contextlib
+import io
 import itertools
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import environ
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from sgns_cli.errors import SgnsError
+from sgns_cli.progress import Stage, TokenizeReport, TrainingReport, tokenize_stage, training_stage
 
 TABLE_ROWS = 500  # rows that a table lays out together; longer data comes as several, so that it streams
 TABLE_NUMBERS = 4  # of a vector, on a terminal
+WIDE = 110  # columns from which a progress bar has all its words beside it
 LINE_SECONDS = 5.0  # between progress lines where there is no terminal
 
 Record = Mapping[str, object]
-
-
-class TrainingReport(Protocol):
-    """What training_progress shows."""
-
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def tokens_seen(self) -> int: ...
-    @property
-    def tokens_total(self) -> int: ...
-    @property
-    def loss(self) -> float: ...
-    @property
-    def learning_rate(self) -> float: ...
-    @property
-    def tokens_per_second(self) -> float: ...
-
-
-class TokenizeReport(Protocol):
-    """What tokenize_progress shows; `bytes_total` is None where the size is not known (stdin, a hub)."""
-
-    @property
-    def tokens(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def bytes_total(self) -> int | None: ...
-    @property
-    def seconds(self) -> float: ...
-
-
-@dataclass(frozen=True)
-class Stage:
-    """How far something has come: the part done (None: unknown) and a line that says the rest."""
-
-    part: float | None
-    text: str
 
 
 ShowStage = Callable[[Stage], None]
@@ -89,6 +55,14 @@ class Console:
             _tables(records, table)
         else:
             _tsv(records)
+        _flush()
+
+    def facts(self, record: Record) -> None:
+        """Print one record; on a terminal a line for each of its values."""
+        if self.json or not is_terminal(sys.stdout):
+            self.records([record])
+        else:
+            self.records({"what": name, "value": _cell(value)} for name, value in record.items())
 
     def note(self, text: str) -> None:
         """Say something beside the data, on stderr."""
@@ -104,13 +78,13 @@ class Console:
     def training_progress(self) -> Iterator[Callable[[TrainingReport], None]]:
         """Yield a function that shows one report of training after another."""
         with self._progress() as show:
-            yield lambda report: show(_training_stage(report))
+            yield lambda report: show(training_stage(report))
 
     @contextmanager
     def tokenize_progress(self) -> Iterator[Callable[[TokenizeReport], None]]:
         """Yield a function that shows how far tokenizing has come."""
         with self._progress() as show:
-            yield lambda report: show(_tokenize_stage(report))
+            yield lambda report: show(tokenize_stage(report))
 
     @contextmanager
     def _progress(self) -> Iterator[ShowStage]:
@@ -185,7 +159,9 @@ def _tables(records: Iterable[Record], columns: Sequence[str] | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    terminal = Terminal(file=sys.stdout, markup=False, emoji=False, highlight=False)
+    # Drawn into a buffer, because rich ends the whole process when the reader of stdout has gone.
+    buffer = io.StringIO()
+    terminal = Terminal(file=buffer, force_terminal=True, markup=False, emoji=False, highlight=False)
     rows = iter(records)
     while chunk := list(itertools.islice(rows, TABLE_ROWS)):
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
@@ -195,10 +171,10 @@ def _tables(records: Iterable[Record], columns: Sequence[str] | None) -> None:
             table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
         for record in chunk:
             table.add_row(*(Text(_table_cell(record[name])) for name in names))
-        try:
-            terminal.print(table)
-        except BrokenPipeError as error:
-            raise OutputClosed from error
+        terminal.print(table)
+        _write(buffer.getvalue())
+        buffer.seek(0)
+        buffer.truncate()
 
 
 @contextmanager
@@ -213,81 +189,52 @@ def _bar() -> Iterator[ShowStage]:
 
     terminal = Terminal(file=sys.stderr, markup=False, emoji=False, highlight=False)
     # stdout is left alone: what is printed there is data
-    with Progress(BarColumn(20), Words(""), console=terminal, redirect_stdout=False) as progress:
-        task = progress.add_task("starting", total=None)
+    wide = terminal.width >= WIDE
+    progress = Progress(BarColumn(20 if wide else 10), Words(""), console=terminal, redirect_stdout=False)
+    task = progress.add_task("", total=None)
 
-        def show(stage: Stage) -> None:
-            total = None if stage.part is None else 1.0
-            progress.update(task, total=total, completed=stage.part or 0.0, description=stage.text)
+    def show(stage: Stage) -> None:
+        total = None if stage.part is None else 1.0
+        progress.update(task, total=total, completed=stage.part or 0.0, description=stage.line if wide else stage.short)
+        progress.start()  # with the first stage: what takes no time shows no bar
 
+    try:
         yield show
+    finally:
+        progress.stop()
 
 
 @contextmanager
-def _lines(*, clock: Callable[[], float] = time.monotonic) -> Iterator[ShowStage]:
+def _lines() -> Iterator[ShowStage]:
     """A line now and then: the first stage, one every LINE_SECONDS, and the last."""
-    shown_at = -LINE_SECONDS
+    shown_at = -math.inf
     waiting: Stage | None = None
 
     def show(stage: Stage) -> None:
         nonlocal shown_at, waiting
         waiting = stage
-        if clock() - shown_at >= LINE_SECONDS:
-            _complain(stage.text + "\n")
-            shown_at, waiting = clock(), None
+        now = time.monotonic()
+        if now - shown_at >= LINE_SECONDS:
+            _complain(stage.line + "\n")
+            shown_at, waiting = now, None
 
     try:
         yield show
     finally:
         if waiting is not None:
-            _complain(waiting.text + "\n")
-
-
-def _training_stage(report: TrainingReport) -> Stage:
-    part = report.tokens_seen / report.tokens_total if report.tokens_total else 1.0
-    words = [
-        f"training {part:4.0%}",
-        f"epoch {report.epoch}",
-        _amount(report.tokens_per_second, "tokens/s"),
-        f"loss {report.loss:.4f}",
-        f"learning rate {report.learning_rate:.5f}",
-    ]
-    if report.tokens_per_second > 0:
-        words.append(f"{_duration((report.tokens_total - report.tokens_seen) / report.tokens_per_second)} left")
-    return Stage(part, "  ".join(words))
-
-
-def _tokenize_stage(report: TokenizeReport) -> Stage:
-    part = min(1.0, report.bytes / report.bytes_total) if report.bytes_total else None
-    done = "tokenizing" if part is None else f"tokenizing {part:4.0%}"
-    words = [done, _amount(report.tokens, "tokens"), _amount(report.bytes, "B")]
-    if report.seconds > 0:
-        words.append(_amount(report.bytes / report.seconds, "B/s"))
-        if part:
-            words.append(f"{_duration(report.seconds / part - report.seconds)} left")
-    return Stage(part, "  ".join(words))
-
-
-def _amount(value: float, unit: str) -> str:
-    """1234567 tokens -> "1.23 M tokens"; bytes stick to their prefix: "4.14 MB"."""
-    for limit, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= limit:
-            return f"{value / limit:.3g} {prefix}{'' if unit.startswith('B') else ' '}{unit}"
-    return f"{value:.0f} {unit}"
-
-
-def _duration(seconds: float) -> str:
-    """75 -> "1 m 15 s"."""
-    minutes, rest = divmod(round(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} m"
-    return f"{minutes} m {rest} s" if minutes else f"{rest} s"
+            _complain(waiting.line + "\n")
 
 
 def _write(text: str) -> None:
     try:
         sys.stdout.write(text)
+    except BrokenPipeError as error:
+        raise OutputClosed from error
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
     except BrokenPipeError as error:
         raise OutputClosed from error
 

@@ -60,7 +60,8 @@ def write_tensors(
         for name, tensor in tensors.items():
             start = file.tell()
             for piece in tensor.pieces:
-                file.write(np.ascontiguousarray(piece, dtype=tensor.dtype).data)
+                if piece.size:
+                    file.write(np.ascontiguousarray(piece, dtype=tensor.dtype).data)
             if file.tell() - start != tensor.nbytes:
                 raise ValueError(f"{name}: wrote {file.tell() - start} bytes of {tensor.nbytes}")
 

@@ -171,7 +171,7 @@ def test_they_agree_where_scores_are_tiny_and_where_sigmoids_are_saturated(scale
 
 
 def test_a_round_that_keeps_too_many_tokens_is_trained_in_parts():
-    """The expected length of a round may be far off where a corpus changes: rare tokens first, then one frequent one."""
+    """A round may keep far more than expected where a corpus changes: here rare tokens stand first."""
     rare = np.repeat(np.arange(1, 601, dtype=np.uint16), 10)
     ids = np.concatenate([rare, np.zeros(200_000, np.uint16)])
     problem = make_problem(

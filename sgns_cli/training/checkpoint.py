@@ -26,10 +26,12 @@ def save_step(
     problem: Problem,
     matrices: Matrices,
     *,
-    fingerprints: dict[str, str],
+    facts: dict[str, Any],
     metrics: dict[str, Any],
 ) -> Path:
     """Write step `step` of a run, complete or not at all; returns its folder.
+
+    `facts` are what else a reader of state.json must know: fingerprints, lowercase.
 
     Raises SgnsError if the disk refuses, or if a matrix holds a number that is not finite.
     """
@@ -57,7 +59,7 @@ def save_step(
             "min_count": problem.model.min_count,
             "positions": problem.model.positions,
             "context_length": problem.model.context_length,
-            "fingerprints": fingerprints,
+            **facts,
             "checksums": {name: checksum(hidden / name) for name in (run_folder.MODEL, run_folder.TRAINING)},
             "metrics": metrics,
         }

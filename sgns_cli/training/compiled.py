@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 # Without the interpreter lock; a division by zero gives infinity; arrays are borrowed, not counted: counting references
 # costs a kernel of many small functions four fifths of its speed. So compiled code allocates nothing.
-OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 def jit(function: Callable[P, R]) -> Callable[P, R]:

@@ -107,7 +107,7 @@ class Training:
             record.step,
             self.problem,
             self.engine.matrices(),
-            fingerprints=self.fingerprints,
+            facts={"fingerprints": self.fingerprints, "lowercase": self.config.data.lowercase},
             metrics={"loss": record.loss, "held_out_loss": record.held_out_loss},
         )
         if self.replaces is not None:

@@ -1,0 +1,117 @@
+"""Texts as vectors: embed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from sgns_cli.cli.options import Json, ModelPath, Quiet, Vectors, texts
+from sgns_cli.console import Console
+from sgns_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from sgns_cli.vectors.embed import Embedder, Tally
+
+Pool = Literal["none", "mean"]
+
+
+def embed(
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="A text; `-` reads one a line from stdin.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write arrays to FILE.npy or FILE.safetensors."),
+    ] = None,
+    pool: Annotated[Pool, typer.Option("--pool", help="One vector for each token, or the mean of each text.")] = "none",
+    positions: Annotated[
+        bool | None,
+        typer.Option("--positions/--no-positions", help="Add position vectors. [default: where the run has positions]"),
+    ] = None,
+    context_length: Annotated[
+        int | None, typer.Option("--context-length", min=1, metavar="N", help="Cut texts into sequences of N tokens.")
+    ] = None,
+    stride: Annotated[
+        int | None,
+        typer.Option("--stride", min=1, metavar="N", help="Tokens from one sequence to the next. [--context-length]"),
+    ] = None,
+    model: ModelPath = None,
+    vectors: Vectors = "input",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Turn texts into input embeddings: for each token its vector, plus the vector of its position."""
+    from sgns_cli.vectors.arrays import check_suffix
+    from sgns_cli.vectors.embed import Embedder, Tally
+    from sgns_cli.vectors.model import open_model, resolve_model
+
+    _check(text, pool, context_length, stride)
+    if output is not None:
+        check_suffix(output)
+    console = Console(json=json, quiet=quiet)
+    path, note = resolve_model(model)
+    if note:
+        console.note(note)
+    opened = open_model(path)
+    if positions and opened.positions == "none":
+        console.note(f"{path} has no positions: the vectors are those of the tokens alone")
+    embedder = Embedder(opened, vectors, vectors != "context" if positions is None else positions)
+    tally = Tally(embedder)
+    cut = None if context_length is None else (context_length, stride or context_length)
+    if output is None:
+        _show(console, embedder, tally, text or [], pool, cut)
+    else:
+        shape = _write(output, embedder, tally, text or [], pool, cut)
+        console.note(f"wrote {output}: {list(shape)} float32")
+    for note in tally.notes():
+        console.note(note)
+
+
+def _check(text: list[str] | None, pool: Pool, context_length: int | None, stride: int | None) -> None:
+    if not text:
+        raise UsageError("no text", 'give one, for example `sgns embed "The dog fetched the ball"`, or `-` for stdin')
+    if stride is not None and context_length is None:
+        raise UsageError("--stride needs --context-length", "add --context-length N")
+    if pool == "mean" and context_length is not None:
+        raise UsageError("--pool mean takes whole texts, --context-length cuts them", "leave out one of them")
+
+
+def _show(
+    console: Console, embedder: "Embedder", tally: "Tally", text: list[str], pool: Pool, cut: tuple[int, int] | None
+) -> None:
+    from sgns_cli.vectors.embed import cut_sequences
+    from sgns_cli.vectors.records import embed_records, numbers
+
+    def records() -> Iterator[dict[str, object]]:
+        sequence = 0
+        for number, one in enumerate(texts(text)):
+            ids = embedder.tokenize(one)
+            if pool == "mean":
+                tally.add(ids)
+                yield {"text": number, "tokens": len(ids), "vector": numbers(embedder.pool(ids))}
+                continue
+            parts = [ids] if cut is None else cut_sequences(ids, length=cut[0], stride=cut[1])
+            for part in parts:
+                tally.add(part)
+                named = None if cut is None else sequence
+                yield from embed_records(embedder.model, number, part, embedder.embed(part), sequence=named)
+                sequence += 1
+
+    console.records(records())
+
+
+def _write(
+    path: Path, embedder: "Embedder", tally: "Tally", text: list[str], pool: Pool, cut: tuple[int, int] | None
+) -> tuple[int, ...]:
+    from sgns_cli.vectors.arrays import write_pooled, write_sequences, write_texts
+    from sgns_cli.vectors.embed import cut_sequences
+
+    each = [embedder.tokenize(one) for one in texts(text)]
+    if cut is not None:
+        each = [part for ids in each for part in cut_sequences(ids, length=cut[0], stride=cut[1])]
+    for ids in each:
+        tally.add(ids)
+    if cut is not None:
+        return write_sequences(path, embedder, each, length=cut[0])
+    return write_pooled(path, embedder, each) if pool == "mean" else write_texts(path, embedder, each)

@@ -1,0 +1,125 @@
+"""Training from a config: train."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sgns_cli.cli.options import Json, Quiet, Threads
+from sgns_cli.console import Console
+from sgns_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from sgns_cli.training.run import Training
+
+INTERRUPTED = 130
+
+
+def train(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A config file; `sgns init` writes one.")],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key: --set model.dim=300")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="The run folder. [run.directory]")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last step of the run.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run, once the new one's first step is complete.")
+    ] = False,
+    init_from: Annotated[
+        Path | None, typer.Option("--init-from", metavar="RUN", help="Start from the vectors of another run.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda[:N]|mps", help="Where to train.")] = "auto",
+    threads: Threads = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained, and train nothing.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train embeddings as CONFIG says; Ctrl-C saves a checkpoint, --resume goes on from it."""
+    from sgns_cli.config_file import load_config
+    from sgns_cli.corpus.token_cache import cached_token_folder
+    from sgns_cli.threads import available_threads
+    from sgns_cli.training.run import check_run_folder, describe, prepare_run
+
+    if resume and (overwrite or init_from):
+        raise UsageError("--resume goes with neither --overwrite nor --init-from", "choose one of them")
+    console = Console(json=json, quiet=quiet)
+    began = time.perf_counter()
+    overrides = [*(set_ or []), *([f"run.directory={_quoted(output)}"] if output else [])]
+    settings = load_config(config, overrides)
+    folder = Path(settings.run.directory or "")
+    if not dry_run:
+        check_run_folder(folder, resume=resume, overwrite=overwrite)
+    with console.tokenize_progress() as show_tokens:
+        store = cached_token_folder(
+            settings.data,
+            settings.tokenizer,
+            folder.parent / ".tokens",
+            progress=show_tokens,
+            threads=threads or available_threads(),
+        )
+    tokenize_seconds = time.perf_counter() - began
+    if dry_run:
+        console.records([describe(settings, store)])
+        return
+    training = prepare_run(settings, store, resume=resume, overwrite=overwrite, init_from=init_from, device=device)
+    for note in training.notes:
+        console.note(note)
+    _run(training, console)
+    seconds = {"tokenize_seconds": tokenize_seconds, "total_seconds": time.perf_counter() - began}
+    if json:
+        console.records([training.summary(**seconds)])
+    console.note(training.closing_words(**seconds))
+    if training.complete:
+        console.note(f"ask it: {training.query_command()}")
+    if not training.complete:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _run(training: "Training", console: Console) -> None:
+    from dataclasses import asdict
+
+    with _stop_signals() as stopped, console.training_progress() as show:
+        for record in training.progress(stopped):
+            show(record)
+            if console.json:
+                console.records([asdict(record)])
+
+
+@contextmanager
+def _stop_signals() -> Iterator["StopFlag"]:
+    """Turn SIGINT and SIGTERM into a request to stop at the next round; the old handlers come back at the end."""
+    flag = StopFlag()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, flag.raise_) for number in signals]
+    try:
+        yield flag
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
+
+
+class StopFlag:
+    """Whether somebody has asked to stop."""
+
+    def __init__(self) -> None:
+        self.raised = False
+
+    def raise_(self, number: int, frame: FrameType | None) -> None:
+        self.raised = True
+
+    def __call__(self) -> bool:
+        return self.raised
+
+
+def _quoted(path: Path) -> str:
+    """A path as YAML text that means just that path."""
+    import json
+
+    return json.dumps(str(path))

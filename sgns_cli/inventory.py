@@ -1,0 +1,86 @@
+"""What lies on disk, in a few facts: runs, their steps, token folders. What `sgns info` shows.
+
+Reads the small files of a folder (state.json, meta.json) and the sizes of the others.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from sgns_cli.errors import SgnsError
+from sgns_cli.folders import read_json
+from sgns_cli.run_folder import read_state, resolve_step, step_number, steps
+
+META = "meta.json"
+TOKEN_CACHE = ".tokens"
+
+Facts = dict[str, Any]
+
+
+def describe(path: Path) -> Facts:
+    """Facts about a token folder, a run, or a step of one. Raises SgnsError if `path` is none of them."""
+    if not path.exists():
+        raise SgnsError(f"there is nothing at {path}", "give a run, a step or a token folder; `sgns info` lists them")
+    if (path / META).is_file():
+        return describe_tokens(path)
+    if not path.is_dir() or (step_number(path) is None and not steps(path)):
+        raise SgnsError(
+            f"{path} is no run, step or token folder", "`sgns info` lists those here; `sgns train CONFIG` makes a run"
+        )
+    return describe_run(path)
+
+
+def describe_run(path: Path) -> Facts:
+    """Facts about a run's latest step, or about one step."""
+    step = resolve_step(path)
+    state = read_state(step)
+    metrics = state.get("metrics") or {}
+    run = step.parent if step_number(path) is not None else path
+    facts: Facts = {"kind": "step" if step_number(path) is not None else "run", "path": str(path), "step": step.name}
+    if facts["kind"] == "run":
+        facts["steps"] = len(steps(run))
+    for name in ("epoch", "tokens_seen", "tokens_total"):
+        facts[name] = state.get(name)
+    facts |= {"loss": metrics.get("loss"), "held_out_loss": metrics.get("held_out_loss")}
+    for name in ("n_vocab", "dim", "min_count", "positions", "context_length", "seed"):
+        facts[name] = state.get(name)
+    return facts | {"bytes": size(path)}
+
+
+def describe_tokens(path: Path) -> Facts:
+    """Facts about a token folder."""
+    meta = read_json(path / META)
+    tokenizer = meta.get("tokenizer") or {}
+    facts: Facts = {"kind": "tokens", "path": str(path)}
+    for name in ("tokens", "documents", "types", "dtype"):
+        facts[name] = meta.get(name)
+    facts |= {"tokenizer": tokenizer.get("name"), "n_vocab": tokenizer.get("n_vocab")}
+    return facts | {"sources": meta.get("sources"), "skipped": len(meta.get("skipped") or []), "bytes": size(path)}
+
+
+def list_here(runs: Path) -> tuple[list[Facts], list[SgnsError]]:
+    """A line of facts for every run and cached token folder under `runs`, and what could not be read."""
+    listed: list[Facts] = []
+    failed: list[SgnsError] = []
+    for path in [*_folders(runs), *_folders(runs / TOKEN_CACHE)]:
+        if not (path / META).is_file() and not steps(path):
+            continue
+        try:
+            facts = describe(path)
+        except SgnsError as error:
+            failed.append(error)
+            continue
+        names = ("kind", "path", "step", "tokens", "loss", "held_out_loss", "n_vocab", "dim", "bytes")
+        listed.append({name: facts.get(name) for name in names})
+    return listed, failed
+
+
+def size(path: Path) -> int:
+    """Bytes of all files below `path`."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return sorted(entry for entry in parent.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        return []

@@ -1,0 +1,94 @@
+"""The nearest rows by cosine, for many queries at once.
+
+A Space is the rows that may be answers, with their norms computed once. Scores come from matrix products in
+float32; the few rows that can be among the answers are then scored again in float64, so that the order, ties
+included, does not depend on how many queries were asked together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgns_cli.vectors.model import Kind, Model
+
+SCORES_BYTES = 64 * 2**20  # of one batch of scores
+SLACK = 2e-6  # by how much a float32 cosine may be off
+
+
+@dataclass(frozen=True)
+class Space:
+    """R rows that may be answers. `ids` rise; `mean` is what was subtracted from the rows."""
+
+    ids: NDArray[np.int64]  # [R]
+    rows: NDArray[np.float32]  # [R, dim]
+    norms: NDArray[np.float32]  # [R]
+    mean: NDArray[np.float32]  # [dim]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Of one query, best first; equal scores by rising id."""
+
+    ids: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+
+def make_space(model: Model, kind: Kind = "input", *, centre: bool = False) -> Space:
+    """The trained rows of `model`, without a copy where all were trained; `centre` subtracts their mean."""
+    ids = np.flatnonzero(model.trained)
+    together = len(ids) > 0 and ids[-1] - ids[0] + 1 == len(ids)
+    rows = model.rows(slice(int(ids[0]), int(ids[-1]) + 1) if together else ids, kind)
+    mean = np.zeros(model.dim, dtype=np.float32)
+    if centre and len(ids):
+        mean = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+        rows = rows - mean
+    rows = np.asarray(rows)
+    norms = np.sqrt(np.einsum("rd,rd->r", rows, rows))
+    return Space(ids=ids, rows=rows, norms=norms, mean=mean)
+
+
+def nearest(space: Space, vectors: NDArray[np.float32], exclude: Sequence[Sequence[int]], *, k: int) -> list[Answers]:
+    """For each of `vectors` [Q, dim] the k rows of the highest cosine, without its ids in `exclude`.
+
+    There are fewer than k where fewer rows are left. A zero vector has cosine 0 with everything.
+    """
+    queries = vectors - space.mean
+    scale = 1 / np.where(space.norms > 0, space.norms, np.inf)
+    batch = max(1, SCORES_BYTES // max(1, 4 * len(space.ids)))
+    answers: list[Answers] = []
+    for start in range(0, len(queries), batch):
+        part = queries[start : start + batch]
+        lengths = np.sqrt(np.einsum("qd,qd->q", part, part))
+        part = part / np.where(lengths > 0, lengths, np.inf)[:, None]
+        scores = part @ space.rows.T  # [batch, R]
+        scores *= scale
+        for offset, query in enumerate(part):
+            answers.append(_best(space, query, scores[offset], exclude[start + offset], k))
+    return answers
+
+
+def _best(
+    space: Space, query: NDArray[np.float32], scores: NDArray[np.float32], exclude: Sequence[int], k: int
+) -> Answers:
+    places = np.searchsorted(space.ids, list(exclude))
+    places = places[places < len(space.ids)]
+    places = places[np.isin(space.ids[places], list(exclude))]
+    scores[places] = -np.inf
+    k = min(k, len(scores) - len(np.unique(places)))
+    if k <= 0:
+        return Answers(np.zeros(0, np.int64), np.zeros(0))
+    least = np.partition(scores, len(scores) - k)[len(scores) - k]
+    near = np.flatnonzero(scores >= least - SLACK)
+    exact = cosines(space.rows[near], query)
+    order = np.lexsort((space.ids[near], -exact))[:k]
+    return Answers(space.ids[near][order], exact[order])
+
+
+def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> NDArray[np.float64]:
+    """[R]: the cosine of each row [R, dim] with a vector, each by itself in float64; 0 for zero vectors."""
+    wide, one = rows.astype(np.float64), vector.astype(np.float64)
+    norms = np.sqrt((wide * wide).sum(axis=1) * (one * one).sum())
+    products = (wide * one).sum(axis=1)
+    return np.asarray(np.divide(products, norms, out=np.zeros(len(rows)), where=norms > 0))

@@ -1,0 +1,49 @@
+"""Answers as records, with the names that are promised for JSON. How they are printed is not known here."""
+
+from collections.abc import Iterable, Iterator
+
+from sgns_cli.vectors.embed import Ids, Vectors
+from sgns_cli.vectors.model import Model
+from sgns_cli.vectors.neighbors import Answers
+from sgns_cli.vectors.query import Query, name_token
+
+DECIMALS = 6  # of a score
+
+Record = dict[str, object]
+
+
+def neighbor_records(model: Model, query: Query, answers: Answers) -> Iterator[Record]:
+    """One record an answer, best first."""
+    pairs = zip(answers.ids.tolist(), answers.scores.tolist(), strict=True)
+    for rank, (id, score) in enumerate(pairs, start=1):
+        yield {
+            "query": query.text,
+            "query_ids": list(query.ids),
+            "rank": rank,
+            **token_fields(model, id),
+            "count": int(model.counts[id]),
+            "score": round(score, DECIMALS),
+        }
+
+
+def token_fields(model: Model, id: int) -> Record:
+    """How every record names a token: as it is shown, by id, and its bytes in hex."""
+    return {"token": name_token(model, id), "id": id, "bytes": (model.tokenizer.token_bytes(id) or b"").hex()}
+
+
+def embed_records(model: Model, text: int, ids: Ids, vectors: Vectors, *, sequence: int | None) -> Iterator[Record]:
+    """One record a token; `sequence` is its number where texts are cut into sequences."""
+    for position, (id, vector) in enumerate(zip(ids.tolist(), vectors, strict=True)):
+        where: Record = {"text": text} if sequence is None else {"text": text, "sequence": sequence}
+        yield {
+            **where,
+            "position": position,
+            "token": name_token(model, id),
+            "id": id,
+            "vector": numbers(vector),
+        }
+
+
+def numbers(vector: Iterable[object]) -> list[float]:
+    """float32 values as the shortest decimals that read back the same: 0.1, not 0.10000000149011612."""
+    return [float(str(value)) for value in vector]

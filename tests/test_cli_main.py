@@ -1,0 +1,157 @@
+"""The front door: help, versions, exit codes, and what a start must not import."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Result, Written
+
+import sgns_cli
+from sgns_cli import cli, inventory
+from sgns_cli.errors import SgnsError
+from sgns_cli.threads import available_threads
+
+Sgns = Callable[..., Result]
+COMMANDS = ["init", "tokenize", "train", "neighbors", "neighbours", "embed", "info"]
+HEAVY = ["torch", "datasets", "numba", "pandas", "rich", "tiktoken", "scipy"]
+
+
+def test_help_and_version(sgns: Sgns) -> None:
+    assert sgns("--version") == Result(0, f"sgns {sgns_cli.__version__}\n", "")
+    for option in ("-h", "--help"):
+        result = sgns(option)
+        assert result.code == 0
+        assert all(name in result.out for name in COMMANDS if name != "neighbours")
+    assert sgns().code == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_one_example(sgns: Sgns, command: str) -> None:
+    for option in ("-h", "--help"):
+        result = sgns(command, option)
+        assert result.code == 0
+        assert result.out.count(f"Example: sgns {command}") == 1
+        assert "\x1b" not in result.out
+
+
+def test_a_misspelt_command_or_option(sgns: Sgns) -> None:
+    result = sgns("neighbrs", "silver")
+    assert result.code == 2
+    assert "neighbors" in result.err
+    result = sgns("neighbors", "silver", "--kk", 3)
+    assert result.code == 2
+    assert result.err.splitlines()[-1] == "hint: `sgns neighbors --help` shows what it takes"
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "words"),
+    [
+        (SgnsError("what", "what to do"), 1, "error: what\nhint: what to do\n"),
+        (MemoryError(), 1, "error: not enough memory\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (ValueError("odd"), 1, "error: this is a bug in sgns: ValueError: odd\nhint: run it again with SGNS_DEBUG=1"),
+        (PermissionError(13, "Permission denied", "x.txt"), 1, "error: x.txt: Permission denied\n"),
+    ],
+)
+def test_failures_are_words_and_codes(
+    sgns: Sgns, monkeypatch: pytest.MonkeyPatch, failure: BaseException, code: int, words: str
+) -> None:
+    def fail(path: Path) -> None:
+        raise failure
+
+    monkeypatch.setattr(inventory, "describe", fail)
+    result = sgns("info", "x")
+    assert (result.code, result.out) == (code, "")
+    assert words in result.err
+    assert "Traceback" not in result.err
+    if isinstance(failure, SgnsError):
+        monkeypatch.setenv("SGNS_DEBUG", "1")
+        result = sgns("info", "x")
+        assert result.code == code
+        assert "Traceback" in result.err
+        assert result.err.endswith(words)
+
+
+def run_python(code: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "without"),
+    [
+        (["--version"], [*HEAVY, "numpy", "pydantic", "yaml"]),
+        (["--help"], [*HEAVY, "numpy", "yaml"]),
+        (["train", "--help"], [*HEAVY, "numpy", "yaml"]),
+        (["neighbors", "dog", "--json"], [*HEAVY, "yaml"]),
+        (["embed", "the dog", "--pool", "mean"], [*HEAVY, "yaml"]),
+    ],
+)
+def test_what_a_start_does_not_import(word_run: Written, arguments: list[str], without: list[str]) -> None:
+    code = (
+        f"import sys; from sgns_cli.cli import main; code = main({arguments!r}); assert code == 0, code; "
+        "print('LOADED', *sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    out = run_python(code, word_run.path.parents[1])
+    loaded = set(out.splitlines()[-1].split())
+    assert "LOADED" in loaded
+    assert not loaded & set(without)
+
+
+def test_a_reader_that_has_gone_ends_it_quietly(word_run: Written) -> None:
+    code = f"{sys.executable} -m sgns_cli neighbors - --json -q | head -n 1; echo ${{PIPESTATUS[*]}}"
+    done = subprocess.run(
+        ["bash", "-c", code],
+        input="dog\n" * 20_000,
+        capture_output=True,
+        text=True,
+        cwd=word_run.path.parents[1],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        timeout=60,
+    )
+    assert done.stdout.splitlines()[-1] == "0 0"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX", "en_US.ISO-8859-1"])
+def test_pipes_carry_utf_8_whatever_the_locale(sgns_process, bpe_run: Written, locale: str) -> None:
+    done = sgns_process("neighbors", "[/b]", "-k", 50, environment={"LC_ALL": locale, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "␣silver" in done.stdout
+
+
+def test_the_script_is_this_main() -> None:
+    assert cli.main.__module__ == "sgns_cli.cli"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, None),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "5000 100000\n"}, 1),
+        ({"cpu.max": "nonsense"}, None),
+        ({"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+    ],
+)
+def test_threads_by_affinity_and_quota(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], expected: int | None
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)), raising=False)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert available_threads(cgroup=tmp_path) == (expected or 6)
