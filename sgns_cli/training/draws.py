@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from sgns_cli.training.compiled import inline, jit
 
-BLOCK = 16  # centres that share their negatives
-PART = 128 * BLOCK  # a round that keeps more than this is trained in parts, one after another
+BLOCK = 32  # centres that share their negatives: see bench/README.md
+PART = 64 * BLOCK  # a round that keeps more than this is trained in parts, one after another
 HELD_OUT_EPOCH = 2**32 - 1  # the draws of the held-out loss: the same in every epoch and every run
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

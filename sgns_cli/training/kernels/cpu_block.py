@@ -1,4 +1,4 @@
-"""One block of a round on the CPU: 16 centres, the rows of their windows, N shared negatives, in register tiles.
+"""One block of a round on the CPU: 32 centres, the rows of their windows, N shared negatives, in register tiles.
 
 Three small matrix products, with what the loss asks of each score between them:
 
@@ -9,7 +9,7 @@ Three small matrix products, with what the loss asks of each score between them:
 Reads the tables, writes only the slots of its block: the one gradient routine of the CPU engine. The equations and
 what they mean stand in reference.py.
 
-Letters: D floats a row (dim padded to 16 with zeros), B = 16 centres a block, C context rows a block (B + 2 * window,
+Letters: D floats a row (dim padded to 16 with zeros), B = 32 centres a block, C context rows a block (B + 2 * window,
 padded to 4), N negatives a block (a multiple of 16), P = C + N output rows. Tables are flat float32 arrays; row r
 begins at r * D. Tiles are 4 centres by 4 output rows (simd.py); tile (c, g) begins at (c * P/4 + g) * 16.
 """
