@@ -79,18 +79,18 @@ class CpuEngine:
     device = "cpu"
 
     def __init__(self, problem: Problem, matrices: Matrices) -> None:
-        from sgns_cli.training.kernels import cpu, cpu_block
+        from sgns_cli.training.kernels import cpu, cpu_memory
 
         self._problem = problem
         self._run = cpu.run_rounds
         self._matrices = matrices
         nothing = np.empty(0, np.float32)
-        self._tables = cpu_block.Tables(
+        self._tables = cpu_memory.Tables(
             matrices["vectors"].reshape(-1),
             matrices["contexts"].reshape(-1),
             matrices["positions"].reshape(-1) if problem.positions_learned else nothing,
         )
-        self._objective = cpu_block.Objective(
+        self._objective = cpu_memory.Objective(
             width=_padded_width(problem.model.dim),
             window=problem.model.window,
             negatives=problem.model.negatives,

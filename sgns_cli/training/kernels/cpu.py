@@ -11,14 +11,15 @@ import numpy as np
 
 from sgns_cli.training.compiled import inline, jit
 from sgns_cli.training.draws import BLOCK, PART, Chances, Corpus, Draws, draw_round, new_draws
-from sgns_cli.training.kernels.cpu_block import (
+from sgns_cli.training.kernels.cpu_block import block_deltas
+from sgns_cli.training.kernels.cpu_memory import (
+    Block,
     Deltas,
     Floats,
     Ints,
     Objective,
     Scratch,
     Tables,
-    block_deltas,
     context_rows,
     new_deltas,
     new_scratch,
@@ -90,10 +91,10 @@ def run_rounds(
         rate = learning_rate(schedule, epoch * (corpus.end - corpus.begin) + begin - corpus.begin)
         for part in range(first, last, PART):
             blocks = (min(part + PART, last) - part + BLOCK - 1) // BLOCK
-            for block in range(blocks):
-                centre = part + block * BLOCK
-                negatives = (centre - first) // BLOCK * objective.shared
-                more, count = block_deltas(block, draws, centre, last, negatives, tables, objective, scratch, deltas)
+            for number in range(blocks):
+                centre = part + number * BLOCK
+                block = Block(number, centre, last, (centre - first) // BLOCK * objective.shared)
+                more, count = block_deltas(block, draws, tables, objective, scratch, deltas)
                 loss += more
                 pairs += count
             if learn:

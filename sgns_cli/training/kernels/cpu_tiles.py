@@ -1,0 +1,143 @@
+"""The arithmetic of the CPU kernel, a register tile at a time (letters: cpu_memory.py).
+
+A tile of scores is 16 sums over D, kept in 16 registers until the end. A tile of deltas is 4 rows by 32 columns, kept
+in 8 registers over all the rows that it sums. What the loss asks of a score is a few polynomials, 16 scores at once.
+"""
+
+import numpy as np
+
+from sgns_cli.training.compiled import inline
+from sgns_cli.training.kernels.cpu_memory import Floats, Scratch
+from sgns_cli.training.kernels.simd import (
+    F32x16,
+    absolute,
+    lane_columns,
+    load,
+    load_centres,
+    muladd,
+    nearest,
+    power_of_two,
+    splat,
+    store,
+    totals,
+    where_less,
+    zeros,
+)
+
+_F = np.float32
+_LOG2_E = _F(1.4426950408889634)
+_LN2_HIGH, _LN2_LOW = _F(0.693359375), _F(-2.1219444005469058e-4)  # ln 2 in two parts (Cody and Waite)
+
+Rows = tuple[F32x16, F32x16, F32x16, F32x16]  # 16 columns of 4 rows
+
+
+@inline
+def score_tile(scratch: Scratch, c: int, g: int, width: int) -> F32x16:
+    """Products of 4 centres with 4 output rows, over D 16 lanes at a time."""
+    x, o = c * 4 * width, g * 4 * width
+    s0 = s1 = s2 = s3 = (zeros(), zeros(), zeros(), zeros())
+    for i in range(0, width, 16):
+        outputs = load_rows(scratch.o, o + i, width)
+        s0 = _products(load(scratch.x, x + i), outputs, s0)
+        s1 = _products(load(scratch.x, x + width + i), outputs, s1)
+        s2 = _products(load(scratch.x, x + 2 * width + i), outputs, s2)
+        s3 = _products(load(scratch.x, x + 3 * width + i), outputs, s3)
+    return totals(s0 + s1 + s2 + s3)
+
+
+@inline
+def load_rows(rows: Floats, at: int, width: int) -> Rows:
+    """16 columns of 4 rows that follow one another."""
+    return load(rows, at), load(rows, at + width), load(rows, at + 2 * width), load(rows, at + 3 * width)
+
+
+@inline
+def _products(x: F32x16, rows: Rows, sums: Rows) -> Rows:
+    """sums + x * rows, for each of 4 rows."""
+    return (
+        muladd(x, rows[0], sums[0]),
+        muladd(x, rows[1], sums[1]),
+        muladd(x, rows[2], sums[2]),
+        muladd(x, rows[3], sums[3]),
+    )
+
+
+@inline
+def no_deltas() -> tuple[Rows, Rows]:
+    """The start of a sum of deltas: 4 rows of 32 columns."""
+    nothing = (zeros(), zeros(), zeros(), zeros())
+    return nothing, nothing
+
+
+@inline
+def add_row(
+    deltas: tuple[Rows, Rows], gradient: Floats, lane: int, stride: int, rows: Floats, at: int, apart: int
+) -> tuple[Rows, Rows]:
+    """Add one row to 4 rows of deltas, each times its number in a gradient tile: the ones at lane, lane + stride ...
+
+    The 32 columns lie at rows[at] and at rows[at + apart], 16 each.
+    """
+    weights = (
+        splat(gradient[lane]),
+        splat(gradient[lane + stride]),
+        splat(gradient[lane + 2 * stride]),
+        splat(gradient[lane + 3 * stride]),
+    )
+    return _products(load(rows, at), weights, deltas[0]), _products(load(rows, at + apart), weights, deltas[1])
+
+
+@inline
+def store_deltas(out: Floats, at: int, width: int, apart: int, deltas: tuple[Rows, Rows]) -> None:
+    """Write 4 rows of deltas; where `apart` is 0 the two halves are the same 16 columns."""
+    for half in range(2):
+        rows = deltas[0] if half == 0 else deltas[1]
+        corner = at + half * apart
+        store(out, corner, rows[0])
+        store(out, corner + width, rows[1])
+        store(out, corner + 2 * width, rows[2])
+        store(out, corner + 3 * width, rows[3])
+
+
+@inline
+def window_tile(scratch: Scratch, c: int, g: int) -> F32x16:
+    """1 where the context row lies in the centre's window and is not the centre, else 0."""
+    row = lane_columns() + splat(_F(g * 4))
+    off_centre = absolute(row - load_centres(scratch.own, c * 4))
+    inside = where_less(off_centre, splat(_F(0.5)), zeros(), splat(_F(1)))
+    inside = where_less(row, load_centres(scratch.low, c * 4), zeros(), inside)
+    return where_less(row, load_centres(scratch.high, c * 4), inside, zeros())
+
+
+@inline
+def sigmoids(score: F32x16) -> tuple[F32x16, F32x16, F32x16]:
+    """sigmoid(-|s|), sigmoid(|s|) and log(1 + exp(-|s|)), each good to a few units in the last place.
+
+    exp by Cody and Waite's reduction and a polynomial of degree 6; log1p by one of degree 8 on [0, 1] (both fitted at
+    Chebyshev nodes, relative errors 3e-9 and 3e-8). A NaN stays a NaN.
+    """
+    size = absolute(score)
+    size = where_less(splat(_F(87)), size, splat(_F(87)), size)  # exp(-87) is about the smallest normal float32
+    twos = nearest(size * splat(-_LOG2_E))
+    r = muladd(twos, splat(-_LN2_LOW), muladd(twos, splat(-_LN2_HIGH), zeros() - size))
+    p = muladd(r, splat(_F(0.001394858118146658)), splat(_F(0.008375128731131554)))
+    p = muladd(r, p, splat(_F(0.041666217148303986)))
+    p = muladd(r, p, splat(_F(0.16666415333747864)))
+    p = muladd(r, p, splat(_F(0.5)))
+    p = muladd(r, p, splat(_F(1)))
+    e = muladd(r, p, splat(_F(1))) * power_of_two(twos)
+    large = splat(_F(1)) / (splat(_F(1)) + e)
+    q = muladd(e, splat(_F(0.005253457929939032)), splat(_F(-0.02958850748836994)))
+    q = muladd(e, q, splat(_F(0.07836166769266129)))
+    q = muladd(e, q, splat(_F(-0.13674770295619965)))
+    q = muladd(e, q, splat(_F(0.19111430644989014)))
+    q = muladd(e, q, splat(_F(-0.24844369292259216)))
+    q = muladd(e, q, splat(_F(0.33319270610809326)))
+    q = muladd(e, q, splat(_F(-0.49999502301216125)))
+    return e * large, large, muladd(e, q, splat(_F(1))) * e
+
+
+@inline
+def curvature_of(score: F32x16, large: F32x16) -> F32x16:
+    """tanh(s/2) / (2 s), from sigmoid(|s|): of the parabola above the loss (see reference.py)."""
+    size = absolute(score)
+    return where_less(size, splat(_F(0.01)), splat(_F(0.25)), (large - splat(_F(0.5))) / size)
