@@ -253,13 +253,16 @@ def _gradients(block: Block, objective: Objective, scratch: Scratch, deltas: Del
 
 @inline
 def _input_deltas(block: Block, objective: Objective, scratch: Scratch, deltas: Deltas) -> None:
-    """dX = G O: for each tile of centres, over the context rows of its band and all negatives."""
+    """dX = G O: for each tile of centres, over the context rows of its band and all negatives.
+
+    A strip of columns at a time, here and below, so that the strip stays in the first-level cache.
+    """
     width, contexts = objective.width, context_rows(objective.window)
     groups = (contexts + objective.shared) // 4
-    for c in range(TILES):
-        i = 0
-        while i < width:
-            apart = 16 if i + 32 <= width else 0
+    i = 0
+    while i < width:
+        apart = 16 if i + 32 <= width else 0
+        for c in range(TILES):
             sums = no_deltas()
             for g in range(c, groups):
                 if band_end(c, objective.window) <= g < contexts // 4:
@@ -268,7 +271,7 @@ def _input_deltas(block: Block, objective: Objective, scratch: Scratch, deltas: 
                     lane, row = (c * groups + g) * 16 + k, (g * 4 + k) * width
                     sums = add_row(sums, scratch.gradient, lane, 4, scratch.o, row + i, apart)
             store_deltas(deltas.x, (block.number * BLOCK + c * 4) * width + i, width, apart, sums)
-            i += 16 + apart
+        i += 16 + apart
 
 
 @inline
@@ -277,17 +280,17 @@ def _output_deltas(block: Block, objective: Objective, scratch: Scratch, deltas:
     width, contexts = objective.width, context_rows(objective.window)
     groups = (contexts + objective.shared) // 4
     reach = (2 * objective.window + 3) // 4
-    for g in range(groups):
-        negative = g >= contexts // 4
-        start = 0 if negative else max(0, g - reach)
-        stop = TILES if negative else min(TILES, g + 1)
-        i = 0
-        while i < width:
-            apart = 16 if i + 32 <= width else 0
+    i = 0
+    while i < width:
+        apart = 16 if i + 32 <= width else 0
+        for g in range(groups):
+            negative = g >= contexts // 4
+            start = 0 if negative else max(0, g - reach)
+            stop = TILES if negative else min(TILES, g + 1)
             sums = no_deltas()
             for c in range(start, stop):
                 for b in range(4):
                     lane, row = (c * groups + g) * 16 + b * 4, (c * 4 + b) * width
                     sums = add_row(sums, scratch.gradient, lane, 1, scratch.x, row + i, apart)
             store_deltas(deltas.o, (block.number * groups + g) * 4 * width + i, width, apart, sums)
-            i += 16 + apart
+        i += 16 + apart
