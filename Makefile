@@ -29,7 +29,7 @@ install-dev: .venv/installed-dev
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt -e '.[offline]'
 	touch $@
 
 .venv/installed-dev: .venv/installed

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+DEFAULT_ENCODING = "cl100k_base"  # where a config names no tokenizer and the source brings none
 PATTERNS = {
     "lines": r"[^\n]*\n|[^\n]+",  # a piece is a line with its end: tokens cross spaces and may end with the line
     "words": (  # GPT-4's split
@@ -39,7 +40,7 @@ class TrainTokenizerConfig(Section):
 class TokenizerConfig(Section):
     """An encoding by name or rank file, or `train`, never both (the loader sees to it)."""
 
-    encoding: str | None = None  # None and no train: cl100k_base
+    encoding: str | None = None  # None and no train: DEFAULT_ENCODING
     train: TrainTokenizerConfig | None = None
 
 

@@ -35,7 +35,7 @@ def info(
         console.facts(describe(path))
     else:
         listed, failed = list_here(RUNS)
-        console.records(listed)
+        console.records(listed, table=["path", "step", "tokens", "held_out_loss", "n_vocab", "dim"])
         for failure in failed:
             console.error(failure)
         if failed:

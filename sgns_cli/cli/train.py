@@ -69,6 +69,8 @@ def train(
         console.records([describe(settings, store)])
         return
     training = prepare_run(settings, store, resume=resume, overwrite=overwrite, init_from=init_from, device=device)
+    if threads and threads > 1:
+        console.note(f"--threads {threads} is for tokenizing: training uses one thread")
     for note in training.notes:
         console.note(note)
     _run(training, console)

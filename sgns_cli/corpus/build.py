@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.config import PATTERNS, DataConfig, TokenizerConfig, TrainTokenizerConfig
+from sgns_cli.config import DEFAULT_ENCODING, PATTERNS, DataConfig, TokenizerConfig, TrainTokenizerConfig
 from sgns_cli.corpus.source_paths import Source, find_sources
 from sgns_cli.corpus.sources import source_documents
 from sgns_cli.corpus.text_documents import DocumentBatch
@@ -34,7 +34,6 @@ from sgns_cli.corpus.tokenizer import WHITESPACE, EncodeError, Tokenizer, open_e
 from sgns_cli.corpus.whitespace import GrowingVocabulary
 from sgns_cli.errors import SgnsError
 
-DEFAULT_ENCODING = "cl100k_base"
 SECONDS_BETWEEN_REPORTS = 0.1
 
 

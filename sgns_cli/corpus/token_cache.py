@@ -11,9 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sgns_cli.config import DataConfig, TokenizerConfig
+from sgns_cli.config import DEFAULT_ENCODING, DataConfig, TokenizerConfig
 from sgns_cli.corpus.build import (
-    DEFAULT_ENCODING,
     Report,
     build_token_folder,
     find_text_sources,

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Without the interpreter lock; a division by zero gives infinity; arrays are borrowed, not counted: counting references
-# costs a kernel of many small functions four fifths of its speed. So compiled code allocates nothing.
+# Without the interpreter lock; a division by zero gives infinity; arrays are borrowed, not counted, since counting
+# references at every small function costs a kernel much of its speed. So compiled code allocates nothing.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 

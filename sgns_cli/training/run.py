@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sgns_cli import run_folder
-from sgns_cli.config import Config
+from sgns_cli.config import DEFAULT_ENCODING, Config, TokenizerConfig
 from sgns_cli.config_file import dump_config, load_config
 from sgns_cli.corpus.token_store import TokenStore
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
@@ -89,12 +89,18 @@ class Training:
 
     def query_command(self) -> str:
         """A query that finds this run: without --model where the run is one of ./runs, as its newest step then is."""
+        here = self.folder.resolve().parent == Path("runs").resolve()
+        return f"sgns neighbors {self._example()}" + ("" if here else f" --model {shlex.quote(str(self.folder))}")
+
+    def _example(self) -> str:
+        """A trained word to ask for: past the most frequent ones, and long enough to mean something."""
         ids = self.problem.vocabulary.ids
         tokenizer = load_tokenizer(self.folder / run_folder.TOKENIZER)
-        words = (tokenizer.token_bytes(int(token_id)) or b"" for token_id in ids[len(ids) // 20 :])
-        example = next((word.strip().decode() for word in words if word.strip().isalpha()), "QUERY")
-        here = self.folder.resolve().parent == Path("runs").resolve()
-        return f"sgns neighbors {example}" + ("" if here else f" --model {shlex.quote(str(self.folder))}")
+        for token_id in ids[len(ids) // 20 :]:
+            token = (tokenizer.token_bytes(int(token_id)) or b"").strip(b" ")
+            if token.isalpha() and len(token) > 4:
+                return token.decode()
+        return "QUERY"
 
     def _last(self) -> Progress:
         if self.last is None:
@@ -249,12 +255,19 @@ def _make_engine(problem: Problem, matrices: Matrices, device: str) -> tuple[Eng
     return engine, time.perf_counter() - began
 
 
+def _resolved(config: Config, tokenizer: Tokenizer) -> Config:
+    """The config with its tokenizer named, where it left the choice to the default."""
+    if config.tokenizer.train or config.tokenizer.encoding or tokenizer.name != DEFAULT_ENCODING:
+        return config
+    return config.model_copy(update={"tokenizer": TokenizerConfig(encoding=DEFAULT_ENCODING)})
+
+
 def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, first_step: int) -> None:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for debris in folder.glob(".*.incomplete"):
             shutil.rmtree(debris, ignore_errors=True)
-        (folder / run_folder.CONFIG).write_text(dump_config(config), encoding="utf-8")
+        (folder / run_folder.CONFIG).write_text(dump_config(_resolved(config, tokenizer)), encoding="utf-8")
         tokenizer_folder = folder / run_folder.TOKENIZER
         tokenizer_folder.mkdir(exist_ok=True)
         tokenizer.save(tokenizer_folder)

@@ -32,6 +32,7 @@ from sgns_cli.training.kernels.cpu_tiles import (
     score_tile,
     sigmoids,
     store_deltas,
+    strip,
     window_tile,
 )
 from sgns_cli.training.kernels.simd import (
@@ -259,9 +260,8 @@ def _input_deltas(block: Block, objective: Objective, scratch: Scratch, deltas: 
     """
     width, contexts = objective.width, context_rows(objective.window)
     groups = (contexts + objective.shared) // 4
-    i = 0
-    while i < width:
-        apart = 16 if i + 32 <= width else 0
+    for start in range(0, width, 64):
+        columns = strip(start, width)
         for c in range(TILES):
             sums = no_deltas()
             for g in range(c, groups):
@@ -269,9 +269,8 @@ def _input_deltas(block: Block, objective: Objective, scratch: Scratch, deltas: 
                     continue
                 for k in range(4):
                     lane, row = (c * groups + g) * 16 + k, (g * 4 + k) * width
-                    sums = add_row(sums, scratch.gradient, lane, 4, scratch.o, row + i, apart)
-            store_deltas(deltas.x, (block.number * BLOCK + c * 4) * width + i, width, apart, sums)
-        i += 16 + apart
+                    sums = add_row(sums, scratch.gradient, lane, 4, scratch.o, row, columns)
+            store_deltas(deltas.x, (block.number * BLOCK + c * 4) * width, width, columns, sums)
 
 
 @inline
@@ -280,17 +279,13 @@ def _output_deltas(block: Block, objective: Objective, scratch: Scratch, deltas:
     width, contexts = objective.width, context_rows(objective.window)
     groups = (contexts + objective.shared) // 4
     reach = (2 * objective.window + 3) // 4
-    i = 0
-    while i < width:
-        apart = 16 if i + 32 <= width else 0
+    for start in range(0, width, 64):
+        columns = strip(start, width)
         for g in range(groups):
             negative = g >= contexts // 4
-            start = 0 if negative else max(0, g - reach)
-            stop = TILES if negative else min(TILES, g + 1)
             sums = no_deltas()
-            for c in range(start, stop):
+            for c in range(0 if negative else max(0, g - reach), TILES if negative else min(TILES, g + 1)):
                 for b in range(4):
                     lane, row = (c * groups + g) * 16 + b * 4, (c * 4 + b) * width
-                    sums = add_row(sums, scratch.gradient, lane, 1, scratch.x, row + i, apart)
-            store_deltas(deltas.o, (block.number * groups + g) * 4 * width + i, width, apart, sums)
-        i += 16 + apart
+                    sums = add_row(sums, scratch.gradient, lane, 1, scratch.x, row, columns)
+            store_deltas(deltas.o, (block.number * groups + g) * 4 * width, width, columns, sums)

@@ -1,7 +1,8 @@
 """The arithmetic of the CPU kernel, a register tile at a time (letters: cpu_memory.py).
 
-A tile of scores is 16 sums over D, kept in 16 registers until the end. A tile of deltas is 4 rows by 32 columns, kept
-in 8 registers over all the rows that it sums. What the loss asks of a score is a few polynomials, 16 scores at once.
+A tile of scores is 16 sums over D, kept in 16 registers until the end. A tile of deltas is 4 rows by a strip of 64
+columns, kept in 16 registers over all the rows that it sums. What the loss asks of a score is a few polynomials, 16
+scores at once.
 """
 
 import numpy as np
@@ -28,7 +29,8 @@ _F = np.float32
 _LOG2_E = _F(1.4426950408889634)
 _LN2_HIGH, _LN2_LOW = _F(0.693359375), _F(-2.1219444005469058e-4)  # ln 2 in two parts (Cody and Waite)
 
-Rows = tuple[F32x16, F32x16, F32x16, F32x16]  # 16 columns of 4 rows
+Four = tuple[F32x16, F32x16, F32x16, F32x16]
+Deltas4 = tuple[Four, Four, Four, Four]  # 4 rows of a strip
 
 
 @inline
@@ -46,14 +48,14 @@ def score_tile(scratch: Scratch, c: int, g: int, width: int) -> F32x16:
 
 
 @inline
-def load_rows(rows: Floats, at: int, width: int) -> Rows:
+def load_rows(rows: Floats, at: int, width: int) -> Four:
     """16 columns of 4 rows that follow one another."""
     return load(rows, at), load(rows, at + width), load(rows, at + 2 * width), load(rows, at + 3 * width)
 
 
 @inline
-def _products(x: F32x16, rows: Rows, sums: Rows) -> Rows:
-    """sums + x * rows, for each of 4 rows."""
+def _products(x: F32x16, rows: Four, sums: Four) -> Four:
+    """sums + x * rows, for each of the four."""
     return (
         muladd(x, rows[0], sums[0]),
         muladd(x, rows[1], sums[1]),
@@ -63,39 +65,53 @@ def _products(x: F32x16, rows: Rows, sums: Rows) -> Rows:
 
 
 @inline
-def no_deltas() -> tuple[Rows, Rows]:
-    """The start of a sum of deltas: 4 rows of 32 columns."""
+def no_deltas() -> Deltas4:
+    """The start of a sum of deltas."""
     nothing = (zeros(), zeros(), zeros(), zeros())
-    return nothing, nothing
+    return nothing, nothing, nothing, nothing
+
+
+@inline
+def strip(start: int, width: int) -> tuple[int, int, int, int]:
+    """Where the 4 vectors of a strip of columns begin; the last one stands again for those that would be too far."""
+    last = width - 16
+    return start, min(start + 16, last), min(start + 32, last), min(start + 48, last)
 
 
 @inline
 def add_row(
-    deltas: tuple[Rows, Rows], gradient: Floats, lane: int, stride: int, rows: Floats, at: int, apart: int
-) -> tuple[Rows, Rows]:
-    """Add one row to 4 rows of deltas, each times its number in a gradient tile: the ones at lane, lane + stride ...
-
-    The 32 columns lie at rows[at] and at rows[at + apart], 16 each.
-    """
-    weights = (
-        splat(gradient[lane]),
-        splat(gradient[lane + stride]),
-        splat(gradient[lane + 2 * stride]),
-        splat(gradient[lane + 3 * stride]),
+    deltas: Deltas4, gradient: Floats, lane: int, stride: int, rows: Floats, at: int, columns: tuple[int, int, int, int]
+) -> Deltas4:
+    """Add one row to 4 rows of deltas, each times its number of a gradient tile: those at lane, lane + stride, ..."""
+    row = (
+        load(rows, at + columns[0]),
+        load(rows, at + columns[1]),
+        load(rows, at + columns[2]),
+        load(rows, at + columns[3]),
     )
-    return _products(load(rows, at), weights, deltas[0]), _products(load(rows, at + apart), weights, deltas[1])
+    return (
+        _products(splat(gradient[lane]), row, deltas[0]),
+        _products(splat(gradient[lane + stride]), row, deltas[1]),
+        _products(splat(gradient[lane + 2 * stride]), row, deltas[2]),
+        _products(splat(gradient[lane + 3 * stride]), row, deltas[3]),
+    )
 
 
 @inline
-def store_deltas(out: Floats, at: int, width: int, apart: int, deltas: tuple[Rows, Rows]) -> None:
-    """Write 4 rows of deltas; where `apart` is 0 the two halves are the same 16 columns."""
-    for half in range(2):
-        rows = deltas[0] if half == 0 else deltas[1]
-        corner = at + half * apart
-        store(out, corner, rows[0])
-        store(out, corner + width, rows[1])
-        store(out, corner + 2 * width, rows[2])
-        store(out, corner + 3 * width, rows[3])
+def store_deltas(out: Floats, at: int, width: int, columns: tuple[int, int, int, int], deltas: Deltas4) -> None:
+    """Write 4 rows of deltas, the first at out[at]."""
+    _store_row(out, at, columns, deltas[0])
+    _store_row(out, at + width, columns, deltas[1])
+    _store_row(out, at + 2 * width, columns, deltas[2])
+    _store_row(out, at + 3 * width, columns, deltas[3])
+
+
+@inline
+def _store_row(out: Floats, at: int, columns: tuple[int, int, int, int], row: Four) -> None:
+    store(out, at + columns[0], row[0])
+    store(out, at + columns[1], row[1])
+    store(out, at + columns[2], row[2])
+    store(out, at + columns[3], row[3])
 
 
 @inline
