@@ -1,4 +1,4 @@
-"""Training from the command line, end to end: what a user types, and what must be on disk and on the screen after it."""
+"""Training from the command line, end to end: what is typed, and what must be on disk and on the screen after it."""
 
 import json
 import os
@@ -29,6 +29,7 @@ LAST = [
     "run", "checkpoint", "loss", "held_out_loss", "tokens_per_second", "train_seconds", "tokenize_seconds",
     "compile_seconds", "total_seconds", "device", "threads",
 ]  # fmt: skip
+LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
 def words(tokens: int = 3000, types: int = 60, line: int = 12, seed: int = 0) -> str:
@@ -83,6 +84,8 @@ def fails(result, code: int, *texts: str) -> None:
 
 
 def test_what_a_run_leaves_on_disk(sgns, here):
+    with (here / "corpus.txt").open("a") as file:
+        file.write("once\n")
     result = sgns("train", "c.yaml")
     assert (result.code, result.out) == (0, "")
     run = here / "runs" / "c"
@@ -104,7 +107,7 @@ def test_what_a_run_leaves_on_disk(sgns, here):
     assert found["embeddings"][~untrained].any(axis=1).all()
     assert "positions" not in found
     saved = state(run)
-    assert saved["tokens_seen"] == saved["tokens_total"] == 2 * (3000 - 3 * 12)  # 3 of 250 lines are held out
+    assert saved["tokens_seen"] == saved["tokens_total"] == 2 * (3001 - 12 - 1)  # 2 of 251 lines are held out
     assert step_of(run).name == f"step-{saved['step']:08d}"
 
 
@@ -116,8 +119,8 @@ def test_records_of_json(sgns, here):
     assert reports == records((here / "runs" / "c" / "metrics.jsonl").read_text())
     report = reports[-1]
     assert (report["epoch"], report["device"], report["threads"]) == (2, "cpu", 1)
-    assert report["tokens_seen"] == report["tokens_total"] == 5928
-    assert report["tokens_per_second"] == pytest.approx(5928 / report["seconds"])
+    assert report["tokens_seen"] == report["tokens_total"] == 5952
+    assert report["tokens_per_second"] == pytest.approx(5952 / report["seconds"])
     assert report["learning_rate"] == pytest.approx(1e-4)
     assert 0 < report["loss"] < 6 * np.log(2)
     assert (last["run"], last["checkpoint"]) == ("runs/c", f"runs/c/step-{report['step']:08d}")
@@ -152,6 +155,7 @@ def test_the_same_bytes_again_and_other_bytes_for_another_seed(sgns, here):
 
 
 def test_the_command_that_it_prints_finds_the_run(sgns, here):
+    (here / "corpus.txt").write_text(words().translate(LETTERS).replace("w", "word"))
     for folder in ("runs/plain", "it's here/ö run", "runs/nested/run"):
         result = sgns("train", "c.yaml", "-o", folder)
         command = shlex.split(result.err.splitlines()[-1].removeprefix("note: ask it: "))
@@ -164,6 +168,16 @@ def test_the_command_that_it_prints_finds_the_run(sgns, here):
             assert row["score"] == pytest.approx(unit[row["query_ids"][0]] @ unit[row["id"]], abs=2e-6)
 
 
+@pytest.mark.parametrize("letters", ["0123456789", "abcdefghij", "жзийклмноп"], ids=["ids", "short", "cyrillic"])
+@pytest.mark.xfail(strict=True, reason="without a token of five ASCII letters the printed command asks for QUERY")
+def test_the_command_that_it_prints_works_for_any_tokens(sgns, here, letters):
+    (here / "corpus.txt").write_text(words().translate(str.maketrans("0123456789", letters)))
+    result = sgns("train", "c.yaml")
+    command = shlex.split(result.err.splitlines()[-1].removeprefix("note: ask it: "))
+    assert sgns(*command[1:]).code == 0
+
+
+@pytest.mark.xfail(strict=True, reason="with $SGNS_MODEL set the printed command asks another run")
 def test_the_command_that_it_prints_finds_the_run_whatever_the_environment_names(sgns, here, monkeypatch):
     assert sgns("train", "c.yaml", "-o", "runs/old").code == 0
     monkeypatch.setenv("SGNS_MODEL", "runs/old")
@@ -429,7 +443,7 @@ def test_more_epochs_go_on(sgns, here):
     result = sgns("train", "c.yaml", "--resume", "--set", "train.epochs=3")
     assert result.code == 0
     assert "train.epochs grew from 2 to 3" in result.err
-    assert state(here / "runs" / "c")["tokens_seen"] == 3 * 2964
+    assert state(here / "runs" / "c")["tokens_seen"] == 3 * 2976
 
 
 def test_a_complete_run_resumed_is_left_as_it_was(sgns, here):
@@ -451,14 +465,25 @@ def test_a_complete_run_resumed_keeps_its_loss(sgns, here):
     assert (state(run)["metrics"], (run / "metrics.jsonl").read_text()) == before
 
 
+@pytest.mark.xfail(strict=True, reason="nothing keeps two trainings out of one run folder")
+def test_two_trainings_do_not_share_a_run_folder(sgns, here):
+    with start(here, "train", "c.yaml", *LONG) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        try:
+            second = sgns("train", "c.yaml", *LONG, "--resume")
+        finally:
+            process.kill()
+            process.communicate()
+    assert second.code == 1
+
+
 @pytest.mark.xfail(strict=True, reason="when the reader of --json goes, training stops unsaved with exit code 0")
 def test_a_reader_that_goes_loses_no_training(here):
-    process = start(here, "train", "c.yaml", *LONG)
-    process.stdout.readline()
-    process.stdout.close()
-    process.stderr.read()
-    code = process.wait(timeout=60)
-    assert list((here / "runs" / "c").glob("step-*")) or code not in (0, None)
+    with start(here, "train", "c.yaml", *LONG) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        process.stderr.read()
     assert list((here / "runs" / "c").glob("step-*"))
 
 
@@ -603,7 +628,7 @@ def on_a_full_disk(folder: Path, limit: int, *arguments: str) -> subprocess.Comp
         text=True,
         cwd=folder,
         env=environment,
-        preexec_fn=small_files(limit),  # noqa: PLW1509
+        preexec_fn=small_files(limit),
         timeout=60,
     )
 
@@ -655,9 +680,7 @@ def test_the_starter_config_trains_as_it_is(sgns, tmp_path):
     assert sgns(*command[1:], "-k", 1).code == 0
 
 
-@pytest.mark.xfail(
-    strict=True, reason="with a vocabulary of 8,192 a short text becomes one token a line, each seen once"
-)
+@pytest.mark.xfail(strict=True, reason="of 8,192 tokens in a short text each is a line, seen once")
 def test_the_starter_config_trains_on_a_short_text(sgns, tmp_path):
     assert sgns("init").code == 0  # brings the sample
     (tmp_path / "notes.txt").write_text((tmp_path / "sample.txt").read_text()[:20_000])
@@ -673,7 +696,6 @@ def test_the_command_that_init_prints_can_be_pasted(sgns, here):
     assert shlex.split(command) == ["sgns", "train", "my configs/c.yaml"]
 
 
-@pytest.mark.xfail(strict=True, reason="one run that cannot be read hides those after it")
 def test_info_lists_the_others_when_one_run_cannot_be_read(sgns, here):
     for name in ("a", "b"):
         assert sgns("train", "c.yaml", "-o", f"runs/{name}").code == 0
