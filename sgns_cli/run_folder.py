@@ -50,7 +50,9 @@ def steps(run: Path) -> list[Path]:
 def resolve_step(path: Path) -> Path:
     """The step folder that `path` means: itself, or the latest of a run. Raises SgnsError if there is none."""
     if not path.exists():
-        raise SgnsError(f"no model at {path}", "give --model a run folder; `sgns info` lists the runs here")
+        raise SgnsError(
+            f"there is no run at {path}", "give a run folder or one of its steps; `sgns info` lists the runs here"
+        )
     if step_number(path) is not None:
         return path
     found = steps(path)

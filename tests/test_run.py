@@ -11,6 +11,7 @@ from sgns_cli.config_file import load_config
 from sgns_cli.corpus.token_cache import cached_token_folder
 from sgns_cli.errors import SgnsError
 from sgns_cli.training.run import describe, prepare_run
+from sgns_cli.training.start import Request
 
 TEXT = [
     f"{animal} {verb} the {place}"
@@ -37,7 +38,7 @@ def start(tmp_path, monkeypatch):
     def ready(*overrides, **options):
         config = load_config(tmp_path / "config.yaml", list(overrides))
         store = cached_token_folder(config.data, config.tokenizer, tmp_path / "runs/.tokens")
-        return prepare_run(config, store, device="cpu", **options)
+        return prepare_run(config, store, request=Request(**options), device="cpu")
 
     return ready
 
@@ -100,7 +101,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(start, positions):
     halted, _ = finish(start(*keys), stop_after=2)
     assert not halted.complete
     resumed, _ = finish(start(*keys, resume=True))
-    assert resumed.first_step == halted.last.step
+    assert resumed.start.step == halted.last.step
     assert resumed.complete
     for name in (run_folder.MODEL, run_folder.TRAINING):
         assert (resumed.checkpoint / name).read_bytes() == (whole.checkpoint / name).read_bytes()
@@ -136,17 +137,20 @@ def test_more_epochs_may_follow(start):
     more = start("train.epochs=6", resume=True)
     assert any("train.epochs grew from 3 to 6" in note for note in more.notes)
     _, records = finish(more)
-    assert more.first_step == first.last.step
+    assert more.start.step == first.last.step
     assert records[-1].step == 2 * first.last.step
 
 
 def test_a_complete_run_has_nothing_to_resume(start):
     first, _ = finish(start())
-    before = (first.checkpoint / run_folder.MODEL).read_bytes()
+    files = {path: path.read_bytes() for path in first.folder.rglob("*") if path.is_file()}
     again, records = finish(start(resume=True))
     assert any("nothing is left to train" in note for note in again.notes)
-    assert [record.step for record in records] == [first.last.step]
-    assert (again.checkpoint / run_folder.MODEL).read_bytes() == before
+    assert records == []
+    assert again.complete
+    assert again.last == first.last
+    assert again.checkpoint == first.checkpoint
+    assert {path: path.read_bytes() for path in first.folder.rglob("*") if path.is_file()} == files
 
 
 def test_a_folder_with_something_in_it_is_refused(start, tmp_path):

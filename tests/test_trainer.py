@@ -8,7 +8,7 @@ from problems import zipf_problem
 
 from sgns_cli.errors import SgnsError
 from sgns_cli.training.engine import CpuEngine, initial_matrices
-from sgns_cli.training.trainer import Pace, train
+from sgns_cli.training.trainer import Pace, Saved, train
 
 ALWAYS = Pace(log_seconds=1e-9, checkpoint_minutes=1e9)
 AT_THE_END = Pace(log_seconds=1e9, checkpoint_minutes=1e9)
@@ -21,7 +21,7 @@ def problem_of(**train_options):
 def run(problem, *, engine=None, step=0, pace=AT_THE_END, stopped=lambda: False):
     engine = engine or CpuEngine(problem, initial_matrices(problem))
     saved = []
-    records = list(train(problem, engine, step=step, pace=pace, save=saved.append, stopped=stopped))
+    records = list(train(problem, engine, Saved(step), pace=pace, save=saved.append, stopped=stopped))
     return engine, records, saved
 
 
@@ -117,5 +117,5 @@ def test_a_loss_that_is_no_number_ends_training_and_is_not_saved():
     saved = []
     engine = CpuEngine(problem, matrices)
     with pytest.raises(SgnsError, match=r"nan at step \d+ \(learning rate"):
-        list(train(problem, engine, step=0, pace=AT_THE_END, save=saved.append))
+        list(train(problem, engine, Saved(), pace=AT_THE_END, save=saved.append))
     assert saved == []

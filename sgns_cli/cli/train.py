@@ -1,21 +1,20 @@
 """Training from a config: train."""
 
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sgns_cli.cli.options import Json, Quiet, Threads
-from sgns_cli.console import Console
+from sgns_cli.console import Console, OutputClosed
 from sgns_cli.errors import UsageError
-
-if TYPE_CHECKING:
-    from sgns_cli.training.run import Training
 
 INTERRUPTED = 130
 
@@ -45,7 +44,9 @@ def train(
     from sgns_cli.config_file import load_config
     from sgns_cli.corpus.token_cache import cached_token_folder
     from sgns_cli.threads import available_threads
-    from sgns_cli.training.run import check_run_folder, describe, prepare_run
+    from sgns_cli.training.device import choose_device
+    from sgns_cli.training.run import describe, prepare_run
+    from sgns_cli.training.start import Request, check_start, run_directory
 
     if resume and (overwrite or init_from):
         raise UsageError("--resume goes with neither --overwrite nor --init-from", "choose one of them")
@@ -53,14 +54,15 @@ def train(
     began = time.perf_counter()
     overrides = [*(set_ or []), *([f"run.directory={_quoted(output)}"] if output else [])]
     settings = load_config(config, overrides)
-    folder = Path(settings.run.directory or "")
+    request = Request(resume=resume, overwrite=overwrite, init_from=init_from)
+    choose_device(device)
     if not dry_run:
-        check_run_folder(folder, resume=resume, overwrite=overwrite)
+        check_start(settings, request)
     with console.tokenize_progress() as show_tokens:
         store = cached_token_folder(
             settings.data,
             settings.tokenizer,
-            folder.parent / ".tokens",
+            run_directory(settings).parent / ".tokens",
             progress=show_tokens,
             threads=threads or available_threads(),
         )
@@ -68,30 +70,41 @@ def train(
     if dry_run:
         console.records([describe(settings, store)])
         return
-    training = prepare_run(settings, store, resume=resume, overwrite=overwrite, init_from=init_from, device=device)
-    if threads and threads > 1:
-        console.note(f"--threads {threads} is for tokenizing: training uses one thread")
-    for note in training.notes:
-        console.note(note)
-    _run(training, console)
-    seconds = {"tokenize_seconds": tokenize_seconds, "total_seconds": time.perf_counter() - began}
-    if json:
-        console.records([training.summary(**seconds)])
-    console.note(training.closing_words(**seconds))
-    if training.complete:
-        console.note(f"ask it: {training.query_command()}")
+    with _stop_signals() as stopped:
+        training = prepare_run(settings, store, request=request, device=device)
+        if threads and threads > 1:
+            console.note(f"--threads {threads} is for tokenizing: training uses one thread")
+        for note in training.notes:
+            console.note(note)
+        out = _Records(console)
+        with console.training_progress() as show:
+            for record in training.progress(stopped):
+                show(record)
+                out.write(asdict(record))
+        seconds = {"tokenize_seconds": tokenize_seconds, "total_seconds": time.perf_counter() - began}
+        out.write(training.summary(**seconds))
+        for note in training.closing_notes(**seconds):
+            console.note(note)
     if not training.complete:
         raise typer.Exit(INTERRUPTED)
 
 
-def _run(training: "Training", console: Console) -> None:
-    from dataclasses import asdict
+class _Records:
+    """The records of --json. When nobody reads them any more, training goes on without them."""
 
-    with _stop_signals() as stopped, console.training_progress() as show:
-        for record in training.progress(stopped):
-            show(record)
-            if console.json:
-                console.records([asdict(record)])
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.closed = not console.json
+
+    def write(self, record: dict[str, object]) -> None:
+        if self.closed:
+            return
+        try:
+            self.console.records([record])
+            sys.stdout.flush()
+        except (OutputClosed, BrokenPipeError):
+            self.closed = True
+            self.console.note("nobody reads the records any more: training goes on without them")
 
 
 @contextmanager

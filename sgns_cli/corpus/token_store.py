@@ -10,7 +10,6 @@ Reads and writes that format. What goes into it is build.py's business.
 """
 
 import hashlib
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
 from sgns_cli.errors import SgnsError
 from sgns_cli.folders import checksum, publish_folder, read_json, write_json
+from sgns_cli.npy import write_npy
 
 FORMAT_VERSION = 1
 META = "meta.json"
@@ -174,7 +174,7 @@ class TokenWriter:
             self.dtype = dtype_for(tokenizer.n_vocab)
             _renumber(self.folder / TOKENS, new_ids, self.dtype)
         _write_documents(self.folder / DOCUMENTS, Path(self._starts.name), self.n_documents + 1)
-        np.save(self.folder / COUNTS, counts, allow_pickle=False)
+        write_npy(self.folder / COUNTS, [counts], dtype=counts.dtype, shape=counts.shape)
         (self.folder / TOKENIZER).mkdir()
         tokenizer.save(self.folder / TOKENIZER)
         names = [TOKENS, DOCUMENTS, COUNTS]
@@ -209,10 +209,10 @@ def write_token_store(folder: Path, dtype: np.dtype[Any], *, overwrite: bool = F
 
 def _write_documents(path: Path, raw: Path, length: int) -> None:
     """Put the header of the .npy format before the numbers in `raw`."""
-    with path.open("wb") as file, raw.open("rb") as numbers:
-        header = {"descr": "<i8", "fortran_order": False, "shape": (length,)}
-        np.lib.format.write_array_header_1_0(file, header)
-        shutil.copyfileobj(numbers, file, 2**20)
+    with raw.open("rb") as numbers:
+        chunks = iter(lambda: numbers.read(2**20), b"")
+        pieces = (np.frombuffer(chunk, dtype="<i8") for chunk in chunks)
+        write_npy(path, pieces, dtype=np.dtype("<i8"), shape=(length,))
 
 
 def _renumber(path: Path, new_ids: NDArray[np.uint32], dtype: np.dtype[Any]) -> None:

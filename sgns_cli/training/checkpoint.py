@@ -153,7 +153,7 @@ def _by_id(problem: Problem, matrix: NDArray[np.float32]) -> TensorStream:
             if not np.isfinite(piece).all():
                 raise SgnsError(
                     "a matrix holds a number that is not finite: training diverged, nothing was saved",
-                    "lower train.learning_rate and train again; the last checkpoint is as it was",
+                    "lower train.learning_rate and train again; checkpoints before this one are as they were",
                 )
             yield piece
 

@@ -73,6 +73,13 @@ def _padded_width(dim: int) -> int:
     return -(-dim // 16) * 16
 
 
+def make_engine(problem: Problem, matrices: Matrices, device: str) -> Engine:
+    """The engine for a device: the CPU kernel on the CPU, else the reference."""
+    if device == "cpu":
+        return CpuEngine(problem, matrices)
+    return ReferenceEngine(problem, matrices, device=device)
+
+
 class CpuEngine:
     """The compiled kernel (kernels/cpu.py) on one core."""
 

@@ -1,30 +1,31 @@
 """A run from its config and a token folder to its steps on disk: `prepare_run`, then loop over `Training.progress()`.
 
-Decides what a run folder may be (new, resumed, replaced), writes config.yaml, tokenizer and metrics.jsonl, and hands
-the loop (trainer.py) its engine and its way to save (checkpoint.py).
+Writes config.yaml, tokenizer and metrics.jsonl, and hands the loop (trainer.py) its engine and its way to save
+(checkpoint.py). What a run may start from is start.py's business.
 """
 
 import json
+import os
 import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from sgns_cli import run_folder
 from sgns_cli.config import DEFAULT_ENCODING, Config, TokenizerConfig
-from sgns_cli.config_file import dump_config, load_config
+from sgns_cli.config_file import dump_config
 from sgns_cli.corpus.token_store import TokenStore
-from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
-from sgns_cli.errors import SgnsError
+from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.folders import incomplete_name, replace_folder, writing
-from sgns_cli.training.checkpoint import adopt_matrices, load_step, remove_old_steps, save_step, trim_metrics
+from sgns_cli.training.checkpoint import remove_old_steps, save_step, trim_metrics
 from sgns_cli.training.device import choose_device
-from sgns_cli.training.engine import CpuEngine, Engine, Matrices, ReferenceEngine, initial_matrices, matrix_bytes
+from sgns_cli.training.engine import Matrices, make_engine, matrix_bytes
 from sgns_cli.training.problem import Problem, make_problem
-from sgns_cli.training.trainer import Pace, Progress, train
+from sgns_cli.training.start import Request, Start, check_start, lock_run, run_directory, start_from
+from sgns_cli.training.trainer import Pace, Progress, Saved, train
 
 
 @dataclass
@@ -33,22 +34,57 @@ class Training:
 
     config: Config
     problem: Problem
-    engine: Engine
+    tokenizer: Tokenizer
+    start: Start
+    device: str
+    facts: dict[str, object]  # for state.json
     folder: Path
-    fingerprints: dict[str, str]
-    first_step: int
     replaces: Path | None  # the run whose place `folder` takes when its first step is complete
-    compile_seconds: float
+    held: ExitStack  # the lock of the run folder
     notes: list[str] = field(default_factory=list)
+    compile_seconds: float = 0.0
     checkpoint: Path | None = None
     last: Progress | None = None
+    trained_pairs: bool = False
 
     def progress(self, stopped: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
-        """Train; yields each report once it is in metrics.jsonl, and checkpoints on the way and at the end."""
-        pace = Pace(self.config.run.log_seconds, self.config.run.checkpoint_minutes)
-        steps = train(self.problem, self.engine, step=self.first_step, pace=pace, save=self._save, stopped=stopped)
-        for record in steps:
+        """Train; yields each report once it is in metrics.jsonl, and checkpoints on the way and at the end.
+
+        A run that was complete before yields nothing. If it fails before its first step is complete, a new run folder
+        is removed again, so that the same command can be given anew.
+        """
+        with self.held:
+            if self.start.state and self.start.step >= self.problem.total_rounds:
+                self._recall(self.start.state)
+                return
+            try:
+                yield from self._train(stopped)
+            except BaseException:
+                if not run_folder.steps(self.folder):
+                    shutil.rmtree(self.folder, ignore_errors=True)
+                raise
+
+    def _train(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
+        began = time.perf_counter()
+        engine = make_engine(self.problem, self.start.matrices, self.device)
+        engine.train(0, 0, 0)  # compiles
+        self.compile_seconds = time.perf_counter() - began
+
+        def save(record: Progress) -> None:
+            self._save(record, engine.matrices())
+
+        earlier = (self.start.state or {}).get("metrics") or {}
+        reports = train(
+            self.problem,
+            engine,
+            Saved(self.start.step, earlier.get("seconds") or 0.0),
+            pace=Pace(self.config.run.log_seconds, self.config.run.checkpoint_minutes),
+            save=save,
+            stopped=stopped,
+        )
+        for record in reports:
             self.last = record
+            self.trained_pairs |= record.loss is not None
             with writing(self.folder), (self.folder / run_folder.METRICS).open("a", encoding="utf-8") as metrics:
                 metrics.write(json.dumps(asdict(record)) + "\n")
             yield record
@@ -75,47 +111,70 @@ class Training:
             "threads": last.threads,
         }
 
-    def closing_words(self, *, tokenize_seconds: float, total_seconds: float) -> str:
+    def closing_notes(self, *, tokenize_seconds: float, total_seconds: float) -> Iterator[str]:
         """For people: what was reached, in what time, and how to ask it or go on."""
         last = self._last()
         if not self.complete:
-            return f"interrupted and saved at step {last.step:,} of {self.problem.total_rounds:,}: --resume goes on"
+            yield f"interrupted and saved at step {last.step:,} of {self.problem.total_rounds:,}: --resume goes on"
+            return
         held_out = "" if last.held_out_loss is None else f", held-out loss {last.held_out_loss:.4f}"
-        return (
+        yield (
             f"{self.checkpoint} complete{held_out}; {total_seconds:.1f} s, of them tokenizing {tokenize_seconds:.1f}, "
             f"compiling {self.compile_seconds:.1f}, training {last.seconds:.1f} at "
             f"{last.tokens_per_second:,.0f} tokens/s"
         )
+        if self.problem.total_rounds and not self.trained_pairs and not self.start.state:
+            yield (
+                "no pair of tokens was trained, so the vectors are the random start: no token that was kept has "
+                "another one in its document. Give more text, or set model.subsample_threshold to 0"
+            )
+        yield f"ask it: {self.query_command()}"
 
     def query_command(self) -> str:
-        """A query that finds this run: without --model where the run is one of ./runs, as its newest step then is."""
-        here = self.folder.resolve().parent == Path("runs").resolve()
-        return f"sgns neighbors {self._example()}" + ("" if here else f" --model {shlex.quote(str(self.folder))}")
+        """A query that finds this run: --model is left out only where the run would be found without it."""
+        latest_of_runs = self.folder.resolve().parent == Path("runs").resolve() and not os.environ.get("SGNS_MODEL")
+        model = "" if latest_of_runs else f" --model {shlex.quote(str(self.folder))}"
+        return f"sgns neighbors {self._example()}{model}"
 
     def _example(self) -> str:
-        """A trained word to ask for: past the most frequent ones, and long enough to mean something."""
-        ids = self.problem.vocabulary.ids
-        tokenizer = load_tokenizer(self.folder / run_folder.TOKENIZER)
-        for token_id in ids[len(ids) // 20 :]:
-            token = (tokenizer.token_bytes(int(token_id)) or b"").strip(b" ")
-            if token.isalpha() and len(token) > 4:
-                return token.decode()
-        return "QUERY"
+        """A trained token to ask for: past the most frequent ones a word of five letters or more, else any."""
+        ids = [int(token_id) for token_id in self.problem.vocabulary.ids]
+        texts = {token_id: self._text_of(token_id) for token_id in ids[len(ids) // 20 :] + ids[: len(ids) // 20]}
+        words = [text for text in texts.values() if text.isalpha() and len(text) > 4]
+        others = [text for text in texts.values() if text.isprintable() and text and not text.startswith("-")]
+        return shlex.quote([*words, *others][0]) if words or others else f"--id {ids[0]}"
+
+    def _text_of(self, token_id: int) -> str:
+        """A token as somebody would type it, empty if that is not possible."""
+        token = (self.tokenizer.token_bytes(token_id) or b"").strip(b" ")
+        try:
+            return token.decode()
+        except UnicodeDecodeError:
+            return ""
 
     def _last(self) -> Progress:
         if self.last is None:
             raise ValueError("the run has not begun: loop over progress() first")
         return self.last
 
-    def _save(self, record: Progress) -> None:
-        self.checkpoint = save_step(
-            self.folder,
-            record.step,
-            self.problem,
-            self.engine.matrices(),
-            facts={"fingerprints": self.fingerprints, "lowercase": self.config.data.lowercase},
-            metrics={"loss": record.loss, "held_out_loss": record.held_out_loss},
+    def _recall(self, state: dict[str, object]) -> None:
+        """Take what was reached from the last step of a run that is complete."""
+        metrics = state.get("metrics")
+        self.checkpoint = self.folder / run_folder.step_name(self.start.step)
+        self.last = Progress(
+            step=self.start.step,
+            epoch=self.problem.train.epochs,
+            tokens_seen=self.problem.total_tokens,
+            tokens_total=self.problem.total_tokens,
+            learning_rate=self.problem.learning_rate(self.start.step),
+            device=self.device,
+            threads=1,
+            **(metrics if isinstance(metrics, dict) else {}),
         )
+
+    def _save(self, record: Progress, matrices: Matrices) -> None:
+        metrics = {name: getattr(record, name) for name in ("loss", "held_out_loss", "tokens_per_second", "seconds")}
+        self.checkpoint = save_step(self.folder, record.step, self.problem, matrices, facts=self.facts, metrics=metrics)
         if self.replaces is not None:
             replace_folder(self.folder, self.replaces)
             self.folder, self.replaces = self.replaces, None
@@ -123,54 +182,31 @@ class Training:
         remove_old_steps(self.folder, self.config.run.keep_checkpoints)
 
 
-def check_run_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
-    """Refuse a run directory that holds something, unless it is to be resumed or replaced. Raises SgnsError."""
-    if folder.exists() and not folder.is_dir():
-        raise SgnsError(f"{folder} is a file, not a run folder", "choose another run.directory")
-    if resume or not folder.exists() or not any(folder.iterdir()):
-        return
-    if overwrite and (folder / run_folder.CONFIG).exists():
-        return
-    if overwrite:
-        raise SgnsError(
-            f"{folder} is not empty and is no run folder: --overwrite would delete what is in it",
-            "choose another run.directory, or empty it yourself",
-        )
-    raise SgnsError(
-        f"the run folder {folder} is not empty",
-        "add --resume to go on with it, --overwrite to replace it, or -o DIR to train elsewhere",
-    )
-
-
-def prepare_run(
-    config: Config,
-    store: TokenStore,
-    *,
-    resume: bool = False,
-    overwrite: bool = False,
-    init_from: Path | None = None,
-    device: str = "auto",
-) -> Training:
-    """Make a run ready: problem, matrices, engine (compiled), and a run folder with config and tokenizer in it.
+def prepare_run(config: Config, store: TokenStore, *, request: Request | None = None, device: str = "auto") -> Training:
+    """Make a run ready: problem, matrices, and a run folder with config and tokenizer in it, held for this process.
 
     Raises SgnsError for what cannot be trained, resumed or written.
     """
-    folder = Path(config.run.directory or "")
-    check_run_folder(folder, resume=resume, overwrite=overwrite)
+    request = request or Request()
+    check_start(config, request)
     device = choose_device(device)
     tokenizer = store.tokenizer()
     problem = make_problem(store.tokens, store.documents, store.counts, config.model, config.train)
     fingerprints = {"corpus": store.fingerprint, "tokenizer": tokenizer.fingerprint}
-    matrices, first_step, notes = _start(folder, problem, tokenizer, config, fingerprints, resume, init_from)
-    engine, compile_seconds = _make_engine(problem, matrices, device)
-    if device.startswith("cuda") and config.train.deterministic:
-        notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
-    replaces = folder if overwrite and folder.exists() and any(folder.iterdir()) else None
-    if replaces:
-        folder = incomplete_name(folder)
-        shutil.rmtree(folder, ignore_errors=True)
-    _write_run_folder(folder, config, tokenizer, first_step)
-    return Training(config, problem, engine, folder, fingerprints, first_step, replaces, compile_seconds, notes)
+    facts = {"fingerprints": fingerprints, "lowercase": store.meta["options"]["lowercase"]}
+    folder = run_directory(config)
+    with ExitStack() as holding, writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        holding.enter_context(lock_run(folder))
+        start = start_from(config, problem, tokenizer, fingerprints, request)
+        notes = [*store.meta["notes"], *start.notes]
+        if device.startswith("cuda") and config.train.deterministic:
+            notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
+        shutil.rmtree(incomplete_name(folder), ignore_errors=True)
+        replaces = folder if request.overwrite and folder.exists() and any(folder.iterdir()) else None
+        place = incomplete_name(folder) if replaces else folder
+        _write_run_folder(place, config, tokenizer, start.step)
+        return Training(config, problem, tokenizer, start, device, facts, place, replaces, holding.pop_all(), notes)
 
 
 def describe(config: Config, store: TokenStore) -> dict[str, object]:
@@ -188,71 +224,15 @@ def describe(config: Config, store: TokenStore) -> dict[str, object]:
     }
 
 
-def _start(
-    folder: Path,
-    problem: Problem,
-    tokenizer: Tokenizer,
-    config: Config,
-    fingerprints: dict[str, str],
-    resume: bool,
-    init_from: Path | None,
-) -> tuple[Matrices, int, list[str]]:
-    """The matrices and the step to start from, and what people should know about it."""
-    steps = run_folder.steps(folder) if resume else []
-    if steps:
-        state = run_folder.read_state(steps[-1])
-        notes = _check_same_experiment(folder, config, fingerprints, state)
-        step = int(state["step"])
-        note = f"resuming {folder} at step {step:,}"
-        if step >= problem.total_rounds:
-            note = f"{folder} is complete at step {step:,}: nothing is left to train (a larger train.epochs goes on)"
-        return load_step(steps[-1], problem), step, [*notes, note]
-    notes = [f"{folder} has no complete step to resume: starting from the beginning"] if resume else []
-    if init_from is None:
-        return initial_matrices(problem), 0, notes
-    source = run_folder.resolve_step(init_from)
-    old = load_tokenizer(source.parent / run_folder.TOKENIZER)
-    matrices, taken = adopt_matrices(problem, tokenizer, source, old)
-    note = f"{taken:,} of {problem.vocabulary.rows:,} trained rows start from {source}, the others at random"
-    return matrices, 0, [*notes, note]
-
-
-def _check_same_experiment(
-    folder: Path, config: Config, fingerprints: dict[str, str], state: dict[str, Any]
-) -> list[str]:
-    """Refuse to resume under a config or corpus that makes another experiment. Returns notes."""
-    old = load_config(folder / run_folder.CONFIG, [])
-    for section in ("model", "train"):
-        now, then = getattr(config, section).model_dump(), getattr(old, section).model_dump()
-        for key, value in then.items():
-            grown = (section, key) == ("train", "epochs") and now[key] > value
-            if now[key] != value and not grown:
-                raise SgnsError(
-                    f"cannot resume {folder}: {section}.{key} is {now[key]} now and was {value} when it was started",
-                    f"set {section}.{key} back, or train a new run with -o DIR (--init-from {folder} starts from it)",
-                )
-    for name, fingerprint in fingerprints.items():
-        if state.get("fingerprints", {}).get(name) != fingerprint:
-            raise SgnsError(
-                f"cannot resume {folder}: the {name} is not the one it was started with",
-                f"restore it, or train a new run with -o DIR (--init-from {folder} starts from it)",
-            )
-    if config.train.epochs > old.train.epochs:
-        return [
-            f"train.epochs grew from {old.train.epochs} to {config.train.epochs}: the learning rate goes on along the "
-            "longer schedule, so it rises at this point"
-        ]
-    return []
-
-
-def _make_engine(problem: Problem, matrices: Matrices, device: str) -> tuple[Engine, float]:
-    """The engine for a device, compiled, and the seconds that compiling (or loading the compiled code) took."""
-    began = time.perf_counter()
-    engine: Engine = (
-        CpuEngine(problem, matrices) if device == "cpu" else ReferenceEngine(problem, matrices, device=device)
-    )
-    engine.train(0, 0, 0)
-    return engine, time.perf_counter() - began
+def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, first_step: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for debris in folder.glob(".*.incomplete"):
+        shutil.rmtree(debris, ignore_errors=True)
+    (folder / run_folder.CONFIG).write_text(dump_config(_resolved(config, tokenizer)), encoding="utf-8")
+    tokenizer_folder = folder / run_folder.TOKENIZER
+    tokenizer_folder.mkdir(exist_ok=True)
+    tokenizer.save(tokenizer_folder)
+    trim_metrics(folder / run_folder.METRICS, first_step)
 
 
 def _resolved(config: Config, tokenizer: Tokenizer) -> Config:
@@ -260,15 +240,3 @@ def _resolved(config: Config, tokenizer: Tokenizer) -> Config:
     if config.tokenizer.train or config.tokenizer.encoding or tokenizer.name != DEFAULT_ENCODING:
         return config
     return config.model_copy(update={"tokenizer": TokenizerConfig(encoding=DEFAULT_ENCODING)})
-
-
-def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, first_step: int) -> None:
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for debris in folder.glob(".*.incomplete"):
-            shutil.rmtree(debris, ignore_errors=True)
-        (folder / run_folder.CONFIG).write_text(dump_config(_resolved(config, tokenizer)), encoding="utf-8")
-        tokenizer_folder = folder / run_folder.TOKENIZER
-        tokenizer_folder.mkdir(exist_ok=True)
-        tokenizer.save(tokenizer_folder)
-        trim_metrics(folder / run_folder.METRICS, first_step)

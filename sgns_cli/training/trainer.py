@@ -27,10 +27,18 @@ class Progress:
     loss: float | None  # None if no pair was trained
     held_out_loss: float | None  # when new
     learning_rate: float
-    tokens_per_second: float  # of the loop, since this process began
-    seconds: float  # in the loop, since this process began
+    tokens_per_second: float  # over all the seconds of the loop
+    seconds: float  # in the loop, those before a resume too
     device: str
     threads: int
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Where a run goes on: the rounds done, and the seconds that they took."""
+
+    step: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -44,20 +52,19 @@ class Pace:
 def train(
     problem: Problem,
     engine: Engine,
+    origin: Saved,
     *,
-    step: int,
     pace: Pace,
     save: Callable[[Progress], None],
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Progress]:
-    """Train from `step` on to the end, or until `stopped()`; every record that ends a stretch is saved first.
+    """Train from `origin` on to the end, or until `stopped()`; every record that ends a stretch is saved first.
 
     `save` is called with the record of the step to save: at each checkpoint interval, when stopped, and at the end.
     Raises SgnsError if the loss is no longer a number; nothing is saved then.
     """
-    first = step
-    seconds = loss = 0.0
-    pairs = 0
+    step, seconds = origin.step, origin.seconds
+    loss, pairs = 0.0, 0
     reported = saved = time.monotonic()
     evaluated_epoch = step // problem.epoch_rounds
     rounds = 1  # in a slice
@@ -79,7 +86,7 @@ def train(
                 loss=_mean(loss, pairs),
                 held_out_loss=held_out,
                 learning_rate=problem.learning_rate(step),
-                tokens_per_second=(problem.tokens_seen(step) - problem.tokens_seen(first)) / max(seconds, 1e-9),
+                tokens_per_second=problem.tokens_seen(step) / max(seconds, 1e-9),
                 seconds=seconds,
                 device=engine.device,
                 threads=1,
@@ -112,5 +119,5 @@ def _check(record: Progress) -> None:
         if loss is not None and not math.isfinite(loss):
             raise SgnsError(
                 f"the loss is {loss} at step {record.step} (learning rate {record.learning_rate:g}): training diverged",
-                "lower train.learning_rate and train again; the last checkpoint is as it was",
+                "lower train.learning_rate and train again; checkpoints before this one are as they were",
             )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.folders import publish_file
+from sgns_cli.npy import write_npy
 from sgns_cli.tensors import TensorStream, whole, write_tensors
 from sgns_cli.vectors.embed import Embedder, Ids, Vectors
 
@@ -84,8 +85,8 @@ def write_sequences(path: Path, embedder: Embedder, sequences: Sequence[Ids], *,
         padded[mask] = np.concatenate([*sequences, np.zeros(0, np.int64)])
         return _write_safetensors(path, rows, {"ids": padded, "mask": mask})
     shape = _write_npy(path, rows)
-    with publish_file(mask_path(path)) as hidden, hidden.open("wb") as file:
-        np.save(file, mask)
+    with publish_file(mask_path(path)) as hidden:
+        write_npy(hidden, [mask], dtype=mask.dtype, shape=mask.shape)
     return shape
 
 
@@ -103,11 +104,8 @@ def _ids_and_offsets(texts: Sequence[Ids]) -> dict[str, NDArray[np.int64]]:
 
 
 def _write_npy(path: Path, rows: Rows) -> tuple[int, ...]:
-    header = {"descr": "<f4", "fortran_order": False, "shape": rows.shape}
-    with publish_file(path) as hidden, hidden.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for piece in rows.pieces:
-            file.write(np.ascontiguousarray(piece, dtype="<f4").tobytes())
+    with publish_file(path) as hidden:
+        write_npy(hidden, rows.pieces, dtype=np.dtype("<f4"), shape=rows.shape)
     return rows.shape
 
 

@@ -1,0 +1,159 @@
+"""What a run may start from: nothing, its own last step, the vectors of another run. And whether it may at all.
+
+`check_start` refuses what can be refused before a corpus is read; `start_from` gives the matrices once it is there.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sgns_cli import run_folder
+from sgns_cli.config import Config
+from sgns_cli.config_file import load_config
+from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
+from sgns_cli.errors import SgnsError
+from sgns_cli.training.checkpoint import adopt_matrices, load_step
+from sgns_cli.training.engine import Matrices, initial_matrices
+from sgns_cli.training.problem import Problem
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a run is to start: at most one of the three is given."""
+
+    resume: bool = False
+    overwrite: bool = False
+    init_from: Path | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a run starts: its matrices (none if it is complete already), and the state of the step it goes on from."""
+
+    matrices: Matrices
+    notes: list[str]
+    state: dict[str, Any] | None = None
+
+    @property
+    def step(self) -> int:
+        return int(self.state["step"]) if self.state else 0
+
+
+def run_directory(config: Config) -> Path:
+    """run.directory; the loader has filled it in."""
+    return Path(config.run.directory or "runs/run")
+
+
+def check_start(config: Config, request: Request) -> None:
+    """Refuse a run directory that may not be used so, and a config that is not the one to resume. Raises SgnsError."""
+    folder = run_directory(config)
+    if request.init_from is not None:
+        run_folder.resolve_step(request.init_from)
+    if folder.exists() and not folder.is_dir():
+        raise SgnsError(f"{folder} is a file, not a run folder", "choose another run.directory")
+    with lock_run(folder):
+        pass
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if (request.resume or request.overwrite) and not (folder / run_folder.CONFIG).exists():
+        raise SgnsError(
+            f"{folder} is not empty and is no run folder", "choose another run.directory, or empty it yourself"
+        )
+    if request.resume:
+        _check_same_config(folder, config)
+    elif not request.overwrite:
+        raise SgnsError(
+            f"the run folder {folder} is not empty",
+            "add --resume to go on with it, --overwrite to replace it, or -o DIR to train elsewhere",
+        )
+
+
+@contextmanager
+def lock_run(folder: Path) -> Iterator[None]:
+    """Hold a run folder for this process; it is free again when the process ends, however it ends.
+
+    Raises SgnsError if another process holds it.
+    """
+    if not folder.parent.is_dir():
+        yield
+        return
+    lock = FileLock(folder.parent / f".{folder.name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise SgnsError(
+            f"another training is writing {folder} at this moment", "wait for it to end, or train elsewhere with -o DIR"
+        ) from error
+    except OSError:  # a folder that cannot be written to: the first thing written there will say so
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def start_from(
+    config: Config, problem: Problem, tokenizer: Tokenizer, fingerprints: dict[str, str], request: Request
+) -> Start:
+    """The matrices to start with, and what people should know about them. Raises SgnsError as checks fail."""
+    folder = run_directory(config)
+    notes = []
+    if request.resume:
+        steps = run_folder.steps(folder)
+        if steps:
+            return _resume(folder, steps[-1], config, problem, fingerprints)
+        notes.append(f"{folder} has no complete step to resume: starting from the beginning")
+    if request.init_from is None:
+        return Start(initial_matrices(problem), notes)
+    source = run_folder.resolve_step(request.init_from)
+    old = load_tokenizer(source.parent / run_folder.TOKENIZER)
+    matrices, taken = adopt_matrices(problem, tokenizer, source, old)
+    notes.append(f"{taken:,} of {problem.vocabulary.rows:,} trained rows start from {source}, the others at random")
+    return Start(matrices, notes)
+
+
+def _resume(folder: Path, step: Path, config: Config, problem: Problem, fingerprints: dict[str, str]) -> Start:
+    state = run_folder.read_state(step)
+    for name, fingerprint in fingerprints.items():
+        if state.get("fingerprints", {}).get(name) != fingerprint:
+            raise _cannot_resume(folder, f"the {name} is not the one it was started with", "restore it")
+    if int(state["step"]) >= problem.total_rounds:
+        note = (
+            f"{folder} is complete at step {state['step']:,}: nothing is left to train (a larger train.epochs goes on)"
+        )
+        return Start({}, [note], state)
+    notes = []
+    before = load_config(folder / run_folder.CONFIG, []).train.epochs
+    if config.train.epochs > before:
+        notes.append(
+            f"train.epochs grew from {before} to {config.train.epochs}: the learning rate goes on along the longer "
+            "schedule, so it rises at this point"
+        )
+    notes.append(f"resuming {folder} at step {state['step']:,}")
+    return Start(load_step(step, problem), notes, state)
+
+
+def _check_same_config(folder: Path, config: Config) -> None:
+    """Refuse a key that makes another experiment. Sources may move: the corpus itself is compared later."""
+    old = load_config(folder / run_folder.CONFIG, [])
+    for section in ("data", "tokenizer", "model", "train"):
+        now, then = getattr(config, section).model_dump(), getattr(old, section).model_dump()
+        for key in then:
+            if key == "sources" or now[key] == then[key] or (section == "tokenizer" and now[key] is None):
+                continue
+            if (section, key) == ("train", "epochs") and now[key] > then[key]:
+                continue
+            what = f"{section}.{key} is {now[key]} now and was {then[key]} when it was started"
+            raise _cannot_resume(folder, what, f"set {section}.{key} back")
+
+
+def _cannot_resume(folder: Path, what: str, way_out: str) -> SgnsError:
+    return SgnsError(
+        f"cannot resume {folder}: {what}",
+        f"{way_out}, or train a new run with -o DIR (--init-from {folder} starts from it)",
+    )
