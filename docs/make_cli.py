@@ -9,7 +9,8 @@ import os
 from pathlib import Path
 from unittest import mock
 
-from sgns_cli.cli import app, main
+from sgns_cli.cli import main
+from sgns_cli.cli.app import app
 
 PAGE = Path(__file__).with_name("cli.md")
 INTRODUCTION = """\

@@ -10,16 +10,20 @@ import io
 import itertools
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import environ
-from typing import TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from sgns_cli.errors import SgnsError
 from sgns_cli.progress import Stage, TokenizeReport, TrainingReport, tokenize_stage, training_stage
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 TABLE_ROWS = 500  # rows that a table lays out together; longer data comes as several, so that it streams
 TABLE_NUMBERS = 4  # of a vector, on a terminal
@@ -43,8 +47,11 @@ class Console:
     json: bool = False
     quiet: bool = False
 
-    def records(self, records: Iterable[Record], *, table: Sequence[str] | None = None) -> None:
-        """Print data as it comes. Every record has the same keys; `table` picks those that a terminal shows.
+    def records(
+        self, records: Iterable[Record], *, table: Sequence[str] | None = None, spare: Sequence[str] = ()
+    ) -> None:
+        """Print data as it comes. Every record has the same keys; `table` picks those that a terminal shows, and
+        where it is too narrow for all of them it goes without those in `spare`, the first one first.
 
         Values are text, numbers, None, or lists of them.
         """
@@ -52,17 +59,20 @@ class Console:
             for record in records:
                 _write(_json_line(record))
         elif is_terminal(sys.stdout):
-            _tables(records, table)
+            _tables(records, table, spare)
         else:
             _tsv(records)
-        _flush()
+        flush()
 
     def facts(self, record: Record) -> None:
         """Print one record; on a terminal a line for each of its values."""
         if self.json or not is_terminal(sys.stdout):
             self.records([record])
         else:
-            self.records({"what": name, "value": _cell(value)} for name, value in record.items())
+            width = max(map(len, record))
+            for name, value in record.items():  # no table: a terminal wraps a long line so that it can be copied
+                _write(f"{name:<{width}}   {_cell(value)}\n")
+            flush()
 
     def note(self, text: str) -> None:
         """Say something beside the data, on stderr."""
@@ -90,7 +100,7 @@ class Console:
     def _progress(self) -> Iterator[ShowStage]:
         if self.quiet:
             yield lambda stage: None
-        elif is_terminal(sys.stderr) and environ.get("TERM") not in ("dumb", "unknown"):
+        elif is_terminal(sys.stderr) and os.environ.get("TERM") not in ("dumb", "unknown"):
             with _bar() as show:
                 yield show
         else:
@@ -103,13 +113,29 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def prepare_streams() -> None:
-    """Write UTF-8 to pipes whatever the locale, and never fail on a character that a terminal lacks."""
+    """Write UTF-8 to pipes whatever the locale, and never fail on a character that a terminal lacks. A stream that
+    was closed by whoever started the program reads nothing and writes to nowhere.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             if stream.isatty():
                 stream.reconfigure(errors="backslashreplace")
             else:
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def release_streams() -> None:
+    """Point a stream that cannot be written at nothing, so that the interpreter's last flush does not fail again."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, stream.fileno())
+            os.close(nothing)
 
 
 def printable(text: str) -> str:
@@ -152,8 +178,8 @@ def _table_cell(value: object) -> str:
     return _cell(value)
 
 
-def _tables(records: Iterable[Record], columns: Sequence[str] | None) -> None:
-    """Tables of at most TABLE_ROWS rows, so that long data streams; cells fold rather than lose their end."""
+def _tables(records: Iterable[Record], columns: Sequence[str] | None, spare: Sequence[str]) -> None:
+    """Tables of at most TABLE_ROWS rows, so that long data streams; text folds rather than lose its end."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console as Terminal
     from rich.table import Table
@@ -163,18 +189,31 @@ def _tables(records: Iterable[Record], columns: Sequence[str] | None) -> None:
     buffer = io.StringIO()
     terminal = Terminal(file=buffer, force_terminal=True, markup=False, emoji=False, highlight=False)
     rows = iter(records)
+    names: list[str] = []
     while chunk := list(itertools.islice(rows, TABLE_ROWS)):
+        cells = [{name: Text(_table_cell(record[name])) for name in columns or record} for record in chunk]
+        names = _fitting(names or list(cells[0]), spare, cells, terminal.width)
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        names = list(columns or chunk[0])
         for name in names:
             number = isinstance(chunk[0][name], int | float)
-            table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
-        for record in chunk:
-            table.add_row(*(Text(_table_cell(record[name])) for name in names))
+            justify: Literal["left", "right"] = "right" if number else "left"
+            table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=number)
+        for row in cells:
+            table.add_row(*(row[name] for name in names))
         terminal.print(table)
         _write(buffer.getvalue())
         buffer.seek(0)
         buffer.truncate()
+
+
+def _fitting(names: list[str], spare: Sequence[str], rows: list[dict[str, "Text"]], width: int) -> list[str]:
+    """The columns that a terminal has room for."""
+    widths = {name: max(len(name), *(row[name].cell_len for row in rows)) for name in names}
+    for name in spare:
+        if sum(widths[name] + 3 for name in names) <= width + 1:  # three between columns, one to each side of all
+            break
+        names = [kept for kept in names if kept != name]
+    return names
 
 
 @contextmanager
@@ -228,18 +267,28 @@ def _lines() -> Iterator[ShowStage]:
 def _write(text: str) -> None:
     try:
         sys.stdout.write(text)
-    except BrokenPipeError as error:
-        raise OutputClosed from error
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosed from error
+        raise output_refused(error) from error
 
 
-def _flush() -> None:
+def flush() -> None:
+    """Send what was printed on its way. Raises OutputClosed, or SgnsError if standard output takes no more."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise OutputClosed from error
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosed from error
+        raise output_refused(error) from error
+
+
+def output_refused(error: OSError) -> SgnsError:
+    """What to say when standard output takes no more."""
+    return SgnsError(f"cannot write to standard output: {error.strerror}", "make room, or send it somewhere else")
 
 
 def _complain(text: str) -> None:
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):  # there is nobody to tell
         sys.stderr.write(text)
         sys.stderr.flush()

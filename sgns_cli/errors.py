@@ -1,6 +1,6 @@
 """What people see instead of a traceback: an expected failure with a way out.
 
-Raised anywhere in the package, caught in one place (`sgns_cli.cli.main`), shown as two lines: what, and what to do.
+Raised anywhere in the package, caught in one place (`sgns_cli.cli.app.run`), shown as two lines: what, and what to do.
 """
 
 

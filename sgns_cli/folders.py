@@ -5,6 +5,7 @@ the name that others look for; so a name that can be seen is whole, whatever hap
 this project reads and writes JSON files. Knows nothing of what the folders mean.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -80,7 +81,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = "free some space" if error.errno == 28 else "choose a folder that you may write to"
+        hint = "free some space" if error.errno == errno.ENOSPC else "choose a folder that you may write to"
         raise SgnsError(f"cannot write {path}: {reason}", f"{hint}, then run the same command again") from error
 
 
@@ -109,6 +110,8 @@ def checksum(path: Path) -> str:
 
 
 def _fsync(path: Path) -> None:
+    if os.name == "nt" and path.is_dir():
+        return  # Windows has no such thing for a folder
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -11,6 +11,7 @@ from sgns_cli.folders import read_json
 from sgns_cli.run_folder import read_state, resolve_step, step_number, steps
 
 META = "meta.json"
+TOKEN_FORMAT = 1  # of token folders: token_store.py's, which this file may not import
 TOKEN_CACHE = ".tokens"
 
 Facts = dict[str, Any]
@@ -47,8 +48,14 @@ def describe_run(path: Path) -> Facts:
 
 
 def describe_tokens(path: Path) -> Facts:
-    """Facts about a token folder."""
+    """Facts about a token folder. Raises SgnsError if it is of another format, or a file of it is missing."""
     meta = read_json(path / META)
+    if meta.get("format_version") != TOKEN_FORMAT:
+        found = meta.get("format_version")
+        raise SgnsError(f"{path} has format {found}, and this version reads {TOKEN_FORMAT}", "make it again")
+    missing = [name for name in meta.get("checksums") or {} if not (path / name).is_file()]
+    if missing:
+        raise SgnsError(f"{path} is damaged: {missing[0]} is missing", "remove it and make it again")
     tokenizer = meta.get("tokenizer") or {}
     facts: Facts = {"kind": "tokens", "path": str(path)}
     for name in ("tokens", "documents", "types", "dtype"):

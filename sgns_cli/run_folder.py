@@ -47,6 +47,18 @@ def steps(run: Path) -> list[Path]:
     return [entry for _, entry in sorted((number, entry) for number, entry in numbered if number is not None)]
 
 
+def is_run_folder(folder: Path) -> bool:
+    """Whether a folder holds a run and nothing else: a config, and no name that is not one of a run's."""
+    names = {CONFIG, TOKENIZER, METRICS}
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return False
+    return any(entry.name == CONFIG for entry in entries) and all(
+        entry.name in names or step_number(entry) is not None or entry.name.endswith(".incomplete") for entry in entries
+    )
+
+
 def resolve_step(path: Path) -> Path:
     """The step folder that `path` means: itself, or the latest of a run. Raises SgnsError if there is none."""
     if not path.exists():

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from sgns_cli.config import DataConfig, TokenizerConfig, TrainTokenizerConfig
-from sgns_cli.corpus import build, text_documents, token_cache
+from sgns_cli.corpus import build, reader, text_documents, token_cache
 from sgns_cli.corpus.build import build_token_folder, make_tokenizer
+from sgns_cli.corpus.reader import CorpusReader, find_text_sources
 from sgns_cli.corpus.token_cache import cached_token_folder
 from sgns_cli.corpus.token_store import open_token_store
 from sgns_cli.corpus.tokenizer import EncodeError, open_encoding, ranks_at_hand
@@ -104,11 +105,49 @@ def test_a_trained_bpe_and_a_corpus_with_too_few_merges(text, tmp_path):
     store = build_token_folder(data(text), TRAINED, tmp_path / "out")
     assert b"".join(documents(store)[0]) == b"the dog saw the cat"
     assert len(store.counts) == store.meta["tokenizer"]["n_vocab"] == 270
-    more = TokenizerConfig(train=TrainTokenizerConfig(vocab_size=5000, pattern="[^ ]+"))
+    more = TokenizerConfig(train=TrainTokenizerConfig(vocab_size=5000, pattern="lines"))
     store = build_token_folder(data(text), more, tmp_path / "more")
     n_vocab = store.meta["tokenizer"]["n_vocab"]
     assert 256 < n_vocab < 5000
     assert store.meta["notes"] == [f"5000 tokens were asked for, the corpus has merges for {n_vocab}"]
+
+
+def test_text_that_no_token_has_is_noted(text, ranks, tmp_path):
+    words = TokenizerConfig(train=TrainTokenizerConfig(vocab_size=256, pattern="[a-z]+"))
+    store = build_token_folder(data(text), words, tmp_path / "out")
+    kept = len(b"".join(b"".join(document) for document in documents(store)))
+    assert kept == sum(TEXT.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz")
+    assert store.meta["notes"] == [
+        f"{store.meta['bytes'] - kept} of {store.meta['bytes']} bytes of text are in no token: "
+        "the pattern does not match them"
+    ]
+    for whole in (WHITESPACE, ranks, TRAINED):
+        assert build_token_folder(data(text), whole, tmp_path / "whole", overwrite=True).meta["notes"] == []
+
+
+def test_records_without_text_are_counted(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"text": "a b"}\n{"text": null}\n{"other": 1}\n{"text": ""}\n{"text": "c"}\n')
+    store = build_token_folder(data(path), WHITESPACE, tmp_path / "out")
+    assert store.n_documents == 2
+    assert store.meta["notes"] == [f"{path}: 3 records without text in 'text', left out"]
+
+
+def test_the_default_tokenizer_is_named(text, tmp_path):
+    if not ranks_at_hand("cl100k_base"):
+        pytest.skip("the ranks of cl100k_base are not at hand")
+    store = build_token_folder(data(text), TokenizerConfig(), tmp_path / "out")
+    assert store.meta["options"]["tokenizer"] == {"encoding": "cl100k_base", "train": None}
+
+
+def test_an_empty_folder_is_taken_and_no_other(text, tmp_path):
+    (tmp_path / "out").mkdir()
+    build_token_folder(data(text), WHITESPACE, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "text.txt"]
+    with pytest.raises(SgnsError, match="exists already"):
+        build_token_folder(data(text), WHITESPACE, tmp_path / "out")
+    with pytest.raises(SgnsError, match="exists already"):
+        build_token_folder(data(text), WHITESPACE, text)
 
 
 def test_lowercase_and_documents(text, ranks, tmp_path):
@@ -162,10 +201,10 @@ def test_few_batches_are_in_memory_at_a_time():
 
 
 def test_progress(text, tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "SECONDS_BETWEEN_REPORTS", 0)
+    monkeypatch.setattr(reader, "SECONDS_BETWEEN_REPORTS", 0)
     reports = []
     build_token_folder(data(text), TRAINED, tmp_path / "out", progress=reports.append)
-    assert [report.stage for report in reports] == ["tokenizer", "tokens", "tokens"]
+    assert [report.stage for report in reports] == ["tokenizer", "tokens"]  # nothing is said twice
     size = text.stat().st_size
     assert all(report.bytes == report.bytes_total == size for report in reports)
     assert reports[-1].documents == 4
@@ -173,10 +212,13 @@ def test_progress(text, tmp_path, monkeypatch):
     reports.clear()
     build_token_folder(data("-"), WHITESPACE, tmp_path / "in", progress=reports.append, stdin=io.BytesIO(b"a b"))
     assert (reports[-1].bytes, reports[-1].bytes_total) == (3, None)
-    monkeypatch.setattr(build, "SECONDS_BETWEEN_REPORTS", 1000)
+    monkeypatch.setattr(reader, "SECONDS_BETWEEN_REPORTS", 1000)
     reports.clear()
-    build_token_folder(data(text), WHITESPACE, tmp_path / "rare", progress=reports.append)
-    assert len(reports) == 2  # the first and the last
+    (tmp_path / "more.txt").write_text("a b")
+    (tmp_path / "most.txt").write_text("c")
+    three = data(text, tmp_path / "more.txt", tmp_path / "most.txt")
+    build_token_folder(three, WHITESPACE, tmp_path / "rare", progress=reports.append)
+    assert [report.documents for report in reports] == [4, 6]  # the first and the last
 
 
 def test_a_document_that_the_encoder_gives_up_on_is_skipped_and_noted(text, ranks, tmp_path, monkeypatch):
@@ -237,11 +279,12 @@ def test_a_token_folder_is_no_text(text, tmp_path):
 @pytest.mark.parametrize("config", [WHITESPACE, TRAINED])
 def test_the_tokenizer_alone_is_that_of_the_folder(text, tmp_path, config):
     store = build_token_folder(data(text), config, tmp_path / "out")
-    assert make_tokenizer(data(text), config).fingerprint == store.tokenizer().fingerprint
+    corpus = CorpusReader(data(text), find_text_sources(data(text)))
+    assert make_tokenizer(corpus, config).fingerprint == store.tokenizer().fingerprint
 
 
 def test_a_named_tokenizer_needs_no_source(ranks):
-    assert make_tokenizer(data("not there"), ranks).name == "small"
+    assert make_tokenizer(CorpusReader(data("not there"), []), ranks).name == "small"
 
 
 # Keeping

@@ -106,3 +106,37 @@ def test_texts_from_stdin(sgns_process, word_run: Written) -> None:
     done = sgns_process("embed", "-", "--pool", "mean", "--json", stdin="the dog\n\ncat\n")
     assert [json.loads(line)["tokens"] for line in done.stdout.splitlines()] == [2, 0, 1]
     assert "1 text has no tokens" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([""], 2, "error: the text is empty"),
+        (["zzz"], 1, "error: nothing of 'zzz' is in the vocabulary"),
+        (["zzz", "--pool", "mean"], 1, "error: nothing of 'zzz' is in the vocabulary"),
+        (["zzz", "-o", "x.npy"], 1, "error: nothing of 'zzz' is in the vocabulary"),
+        (["zzz", "", "-o", "x.safetensors"], 1, "error: none of 2 texts has a token"),
+    ],
+)
+def test_nothing_to_embed(sgns: Sgns, word_run: Written, arguments: list[str], code: int, words: str) -> None:
+    result = sgns("embed", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert words in result.err
+    assert not list(word_run.path.parents[1].glob("x.*"))
+
+
+def test_a_text_without_tokens_keeps_its_number(sgns: Sgns, word_run: Written) -> None:
+    result = sgns("embed", "dog", "zzz", "", "cat", "--json")
+    assert result.code == 0
+    assert [json.loads(line)["text"] for line in result.out.splitlines()] == [0, 3]
+    assert "2 texts have no tokens: text 1, text 2" in result.err
+    assert "1 of 3 words are not in the vocabulary and are left out: zzz" in result.err
+    assert sgns("embed", "dog", "zzz", "cat", "-o", "x.safetensors").code == 0
+    arrays = safetensors.numpy.load_file(word_run.path.parents[1] / "x.safetensors")
+    assert arrays["offsets"].tolist() == [0, 1, 1, 2]
+
+
+def test_an_empty_stdin_has_no_text(sgns_process, word_run: Written) -> None:
+    done = sgns_process("embed", "-")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error: no text came on standard input" in done.stderr

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from conftest import WORD_COUNTS, Result, Written, word_tokenizer, write_run
 
+from sgns_cli import inventory
 from sgns_cli.config import Config, DataConfig, RunConfig, TokenizerConfig, TrainTokenizerConfig
 from sgns_cli.config_file import load_config
+from sgns_cli.corpus import token_store
 
 Sgns = Callable[..., Result]
 
@@ -60,7 +62,7 @@ def test_encodings(sgns: Sgns) -> None:
 
 
 def test_the_starter_config_names_every_key_with_its_default(sgns: Sgns, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("some text", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("some text\n" * 400_000, encoding="utf-8")
     assert sgns("init").code == 0
     config = load_config(tmp_path / "config.yaml", [])
     expected = Config(
@@ -124,3 +126,71 @@ def test_init_on_a_token_folder_leaves_the_tokenizer_to_it(sgns: Sgns, tmp_path:
     assert config.tokenizer == TokenizerConfig()
     assert sgns("init", "other.yaml", "--source", "nowhere").code == 1
     assert not (tmp_path / "other.yaml").exists()
+
+
+@pytest.mark.parametrize("size", [2_000, 20_000, 366_000])
+def test_the_starter_config_fits_the_size_of_the_text(sgns: Sgns, tmp_path: Path, project: Path, size: int) -> None:
+    text = (project / "sgns_cli" / "cli" / "sample.txt").read_text(encoding="utf-8")
+    (tmp_path / "notes.txt").write_text(text[:size], encoding="utf-8")
+    assert sgns("init").code == 0
+    config = load_config(tmp_path / "config.yaml", [])
+    train = config.tokenizer.train
+    assert train is not None
+    assert train.pattern == "words"
+    assert 256 < train.vocab_size <= max(512, size / 100)
+    assert config.model.min_count <= 5
+    assert size * config.train.epochs < 20_000_000
+    reasons = [line for line in (tmp_path / "config.yaml").read_text().splitlines() if "# The default is" in line]
+    assert len(reasons) == (4 if size < 100_000 else 3)
+    run = json.loads(sgns("train", "config.yaml", "--dry-run", "--json").out)
+    assert run["trained_rows"] > 50
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("empty.txt", "", "empty.txt is empty"),
+        ("blank.txt", "\n\n", "there is no text in blank.txt"),
+        ("table.csv", "body,n\nhello,1\n", "table.csv has no column 'text'"),
+        ("table.jsonl", '{"body": "hello"}\n', "table.jsonl has no column 'text'"),
+        ("header.csv", "text\n", "there is no text in header.csv"),
+        ("folder/x.bin", "x", "folder has no text in it"),
+    ],
+)
+def test_init_refuses_what_cannot_be_trained_on(
+    sgns: Sgns, tmp_path: Path, name: str, content: str, words: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(content)
+    result = sgns("init", "--source", name.split("/")[0])
+    assert (result.code, result.out) == (1, "")
+    assert f"error: {words}" in result.err
+    assert result.err.splitlines()[-1].startswith("hint: ")
+    assert not (tmp_path / "config.yaml").exists()
+
+
+def test_init_cannot_judge_stdin_or_the_hub(sgns: Sgns, tmp_path: Path) -> None:
+    for number, source in enumerate(("-", "hf:someone/something")):
+        assert sgns("init", f"{number}.yaml", "--source", source).code == 0
+        config = load_config(tmp_path / f"{number}.yaml", [])
+        assert config.tokenizer.train == TrainTokenizerConfig()
+        assert config.train.epochs == 5
+
+
+def test_init_does_not_take_a_dash_for_a_name(sgns: Sgns, tmp_path: Path) -> None:
+    assert sgns("init", "-").code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_token_folder_that_is_not_whole_is_named(sgns: Sgns, tmp_path: Path) -> None:
+    assert inventory.TOKEN_FORMAT == token_store.FORMAT_VERSION
+    (tmp_path / "text.txt").write_text("a b a", encoding="utf-8")
+    assert sgns("tokenize", "text.txt", "--encoding", "whitespace", "-o", "tokens").code == 0
+    (tmp_path / "tokens" / "counts.npy").rename(tmp_path / "counts.npy")
+    result = sgns("info", "tokens")
+    assert (result.code, result.out) == (1, "")
+    assert "error: tokens is damaged: counts.npy is missing" in result.err
+    (tmp_path / "counts.npy").rename(tmp_path / "tokens" / "counts.npy")
+    meta = tmp_path / "tokens" / "meta.json"
+    meta.write_text(meta.read_text().replace('"format_version": 1', '"format_version": 2'))
+    assert "error: tokens has format 2, and this version reads 1" in sgns("info", "tokens").err

@@ -155,3 +155,57 @@ def test_threads_by_affinity_and_quota(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert available_threads(cgroup=tmp_path) == (expected or 6)
+
+
+def test_the_hint_names_the_command_whatever_the_parser_knows(sgns: Sgns) -> None:
+    for arguments in (["train", "c.yaml", "--set"], ["train", "--bogus"], ["train", "c.yaml", "--threads", "x"]):
+        result = sgns(*arguments)
+        assert result.code == 2
+        assert result.err.splitlines()[-1] == "hint: `sgns train --help` shows what it takes"
+    assert "Value error" not in sgns("tokenize", "x", "--document", "page").err
+
+
+SHELL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+
+
+@SHELL
+@pytest.mark.parametrize(
+    ("command", "code", "err"),
+    [
+        ("neighbors dog -q >&-", 0, ""),
+        ("neighbors dog 2>&-", 0, ""),
+        ("neighbors dog 2>/dev/full", 0, ""),
+        ("neighbors nope 2>/dev/full", 1, ""),
+        ("neighbors - -q <&-", 1, "error: no query came on standard input"),
+        ("neighbors dog -q >/dev/full", 1, "error: cannot write to standard output: No space left on device"),
+        ("neighbors dog -q --json >/dev/full", 1, "error: cannot write to standard output: No space left on device"),
+        ("--help >/dev/full", 1, "error: cannot write to standard output: No space left on device"),
+        ("--version >&-", 0, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full(word_run: Written, command: str, code: int, err: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m sgns_cli {command}"],
+        capture_output=True,
+        text=True,
+        cwd=word_run.path.parents[1],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        timeout=60,
+    )
+    assert done.returncode == code, done
+    assert done.stderr.partition("\n")[0] == err
+
+
+def test_an_interrupt_while_it_is_imported_shows_no_traceback(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from sgns_cli.cli import main\n"
+        "assert 'typer' not in sys.modules\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.{kind})\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "assert main(['--help']) == 130\n"
+    )
+    for kind in ("SIGINT", "SIGTERM"):
+        assert run_python(code.replace("{kind}", kind), tmp_path) == ""

@@ -46,6 +46,7 @@ def test_a_batch_reports_what_fails_and_goes_on(sgns: Sgns, bpe_run: Written) ->
     assert result.code == 1
     assert [json.loads(line)["query"] for line in result.out.splitlines()] == ["silver", "gold"]
     assert result.err.count("error: ") == 2
+    assert "error: query 3 is empty" in result.err
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,8 @@ def test_a_batch_reports_what_fails_and_goes_on(sgns: Sgns, bpe_run: Written) ->
         ([], 2, "error: no query"),
         (["silver", "-k", "0"], 2, "error: Invalid value for '-k'"),
         (["silver", "--vectors", "output"], 2, "error: Invalid value for '--vectors'"),
-        (["silver", "--model", "nowhere"], 1, "error: no model at nowhere"),
+        (["silver", "--model", "nowhere"], 1, "error: there is no run at nowhere"),
+        (["--id", "-1"], 2, "error: Invalid value for '--id'"),
         (["--id", "99999"], 1, "error: there is no token 99999"),
         (["--id", "7"], 1, "error: '<0x07>' was never trained"),
     ],
@@ -101,3 +103,9 @@ def test_an_argument_that_is_no_utf_8(sgns_process, bpe_run: Written) -> None:
     done = sgns_process("neighbors", "a\udcff", "--json", "-k", 1)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["query"] == "a\udcff"
+
+
+def test_an_empty_stdin_has_no_query(sgns_process, word_run: Written) -> None:
+    done = sgns_process("neighbors", "-")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error: no query came on standard input" in done.stderr

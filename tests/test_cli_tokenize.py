@@ -1,6 +1,10 @@
 """tokenize, as people run it."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,7 +77,8 @@ def test_standard_input(sgns_process, encoding: list[str]) -> None:
         (["text.txt", "--pattern", "words"], 2, "--pattern needs --train-vocab", ""),
         (["text.txt", "--train-vocab", "5"], 2, "Invalid value for '--train-vocab'", ""),
         (["text.txt", "--document", "page"], 2, "Invalid value for '--document'", ""),
-        (["text.txt", "--encoding", "nope"], 2, "unknown encoding 'nope'", ""),
+        (["text.txt", "--encoding", "nope"], 2, "--encoding: unknown encoding 'nope'", ""),
+        (["text.txt", "--train-vocab", "300", "--pattern", "[a"], 2, "--pattern is no regular expression", ""),
         (["text.txt", "--threads", "0"], 2, "Invalid value for '--threads'", ""),
     ],
 )
@@ -83,3 +88,65 @@ def test_what_fails(sgns: Sgns, text: Path, arguments: list[str], code: int, wor
     assert f"error: {words}" in result.err
     assert hint in result.err.splitlines()[-1]
     assert result.err.splitlines()[-1].startswith("hint: ")
+
+
+def printed(sgns: Sgns, *arguments: object) -> list[str]:
+    return [json.loads(line)["token"] for line in sgns("tokenize", *arguments, "--json").out.splitlines()]
+
+
+def test_a_token_folder_is_printed_under_its_own_options_alone(sgns: Sgns, text: Path) -> None:
+    made_with = ["--encoding", "whitespace", "--lowercase"]
+    assert sgns("tokenize", text, "-o", "tokens", *made_with).code == 0
+    assert printed(sgns, "tokens") == printed(sgns, "tokens", *made_with) == TEXT.split()
+    for option in (["--encoding", "cl100k_base"], ["--train-vocab", 300], ["--document", "file"], ["--column", "x"]):
+        result = sgns("tokenize", "tokens", *option)
+        assert (result.code, result.out) == (2, "")
+    assert 'error: --column is "x", and tokens was made with "text"' in result.err
+    assert sgns("tokenize", text, "-o", "raised", "--encoding", "whitespace").code == 0
+    assert "error: --lowercase is true" in sgns("tokenize", "raised", "--lowercase").err
+
+
+def test_a_damaged_token_folder_is_not_printed(sgns: Sgns, text: Path) -> None:
+    assert sgns("tokenize", text, "-o", "tokens", "--encoding", "whitespace").code == 0
+    tokens = text.parent / "tokens" / "tokens.bin"
+    tokens.write_bytes(b"\xff" * tokens.stat().st_size)
+    result = sgns("tokenize", "tokens")
+    assert (result.code, result.out) == (1, "")
+    assert "tokens is damaged: tokens.bin" in result.err
+
+
+def test_printing_has_the_notes_of_writing(sgns: Sgns, text: Path) -> None:
+    options = ["--train-vocab", 5000, "--pattern", "[a-z]+"]
+    shown, written = sgns("tokenize", text, *options), sgns("tokenize", text, *options, "-o", "tokens")
+    notes = [[line for line in result.err.splitlines() if line.startswith("note:")] for result in (shown, written)]
+    assert notes[0] == notes[1]
+    assert "5000 tokens were asked for" in notes[0][0]
+    assert notes[0][1].startswith("note: 6 of 38 bytes of text are in no token")
+
+
+@pytest.mark.parametrize("option", [[], ["-o", "tokens"]])
+def test_a_table_without_a_record_has_no_token(sgns: Sgns, tmp_path: Path, option: list[str]) -> None:
+    (tmp_path / "header.csv").write_text("text\n")
+    result = sgns("tokenize", "header.csv", "--encoding", "whitespace", *option)
+    assert (result.code, result.out) == (1, "")
+    assert "error: there is no token in header.csv" in result.err
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_folder_leaves_nothing(tmp_path: Path, kind: signal.Signals) -> None:
+    (tmp_path / "long.txt").write_text("the dog fetched the ball\n" * 2_000_000)
+    with subprocess.Popen(
+        [sys.executable, "-m", "sgns_cli", "tokenize", "long.txt", "-o", "tokens", "--encoding", "whitespace"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "dumb"},
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("tokenizing")
+        process.send_signal(kind)
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "note: interrupted: nothing was written"
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]

@@ -1,7 +1,9 @@
 """What reaches the screen, as a table, as TSV, as JSON Lines, and as progress."""
 
+import errno
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -210,3 +212,42 @@ def test_quiet_has_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
     with Console(quiet=True).training_progress() as show:
         show(Report(tokens_seen=1))
     assert capsys.readouterr().err == ""
+
+
+def columns(screen: Stream) -> list[str]:
+    header = next(line for line in screen.getvalue().splitlines() if line.strip())
+    return re.sub(r"\x1b\[\d*m", "", header).split()
+
+
+def test_a_narrow_table_goes_without_spare_columns(open_screen: Callable[[], Stream]) -> None:
+    record = {"rank": 1, "token": "chariots,␣and␣", "id": 54321, "count": 1234, "score": 0.5}
+    screen = open_screen()  # of 40 columns
+    Console().records([record], spare=["count", "id", "rank"])
+    assert columns(screen) == ["rank", "token", "id", "score"]
+    assert "chariots,␣and␣" in screen.getvalue()
+    screen = open_screen()
+    Console().records([record | {"token": "t" * 25}], spare=["count", "id", "rank"])
+    assert columns(screen) == ["token", "score"]
+    assert "t" * 25 in screen.getvalue()
+    screen = open_screen()
+    Console().records([record | {"token": "t"}], spare=["count", "id", "rank"])
+    assert columns(screen) == list(record)
+
+
+def test_facts_are_whole_lines_that_can_be_copied(open_screen: Callable[[], Stream]) -> None:
+    screen = open_screen()
+    path = "/a/long/path/" + "x" * 60
+    Console().facts({"path": path, "loss": None, "steps": 3})
+    assert screen.getvalue().splitlines() == [f"path    {path}", "loss    ", "steps   3"]
+
+
+def test_output_that_is_refused_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(Stream):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full(terminal=False))
+    with pytest.raises(SgnsError, match="cannot write to standard output: No space left on device"):
+        Console().records([{"id": 1}])
+    monkeypatch.setattr(sys, "stderr", Full(terminal=False))
+    Console().note("nobody hears this, and nothing breaks")

@@ -11,12 +11,16 @@ from conftest import WORD_COUNTS, Written, word_tokenizer, write_run
 from sgns_cli.corpus.whitespace import WhitespaceTokenizer
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.vectors.arrays import check_suffix, write_pooled, write_sequences, write_texts
-from sgns_cli.vectors.embed import Embedder, Tally, cut_sequences, position_vectors, sinusoids
+from sgns_cli.vectors.embed import Embedder, Tally, Tokens, cut_sequences, position_vectors, sinusoids
 from sgns_cli.vectors.model import open_model
 
 
 def embedder(run: Written, **options: object) -> Embedder:
     return Embedder(open_model(run.path), **options)  # type: ignore[arg-type]
+
+
+def tokens(*ids: int) -> Tokens:
+    return Tokens(np.array(ids, dtype=np.int64), np.arange(len(ids)))
 
 
 def test_a_lookup_is_torchs_embedding_layer_and_the_one_hot_product(tmp_path: Path) -> None:
@@ -25,7 +29,7 @@ def test_a_lookup_is_torchs_embedding_layer_and_the_one_hot_product(tmp_path: Pa
     matrix = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
     run = write_run(tmp_path / "run", word_tokenizer(), np.full(9, 10), dim=3, embeddings=matrix)
     ids = np.array([5, 3, 7, 2])
-    vectors = embedder(run).embed(ids)
+    vectors = embedder(run).embed(tokens(*ids))
     layer = torch.nn.Embedding.from_pretrained(torch.from_numpy(matrix))
     assert np.array_equal(vectors, layer(torch.from_numpy(ids)).numpy())
     np.testing.assert_allclose(vectors, np.eye(9)[ids] @ matrix, rtol=1e-6)
@@ -35,10 +39,10 @@ def test_learned_positions_are_added_as_torch_adds_them(learned_run: Written) ->
     import torch
 
     ids = np.array([5, 3, 7, 2, 0])
-    tokens = torch.nn.Embedding.from_pretrained(torch.from_numpy(learned_run.embeddings))
+    rows = torch.nn.Embedding.from_pretrained(torch.from_numpy(learned_run.embeddings))
     places = torch.nn.Embedding.from_pretrained(torch.from_numpy(np.asarray(learned_run.positions)))
-    expected = tokens(torch.from_numpy(ids)) + places(torch.arange(len(ids)))
-    assert np.array_equal(embedder(learned_run).embed(ids), expected.numpy())
+    expected = rows(torch.from_numpy(ids)) + places(torch.arange(len(ids)))
+    assert np.array_equal(embedder(learned_run).embed(Tokens(ids, np.arange(5))), expected.numpy())
 
 
 def test_model_safetensors_opens_in_torch_in_one_line(word_run: Written) -> None:
@@ -52,12 +56,12 @@ def test_model_safetensors_opens_in_torch_in_one_line(word_run: Written) -> None
 
 def test_the_same_token_at_two_positions(learned_run: Written) -> None:
     with_positions, without = embedder(learned_run), embedder(learned_run, positions=False)
-    ids = with_positions.tokenize("the dog fetched the ball")
-    assert ids.tolist() == [0, 1, 2, 0, 3]
-    tokens, inputs = without.embed(ids), with_positions.embed(ids)
-    assert np.array_equal(tokens[0], tokens[3])
+    text = with_positions.tokenize("the dog fetched the ball")
+    assert text.ids.tolist() == [0, 1, 2, 0, 3]
+    rows, inputs = without.embed(text), with_positions.embed(text)
+    assert np.array_equal(rows[0], rows[3])
     assert not np.array_equal(inputs[0], inputs[3])
-    np.testing.assert_allclose(inputs - tokens, learned_run.positions[:5], atol=1e-6)  # type: ignore[index]
+    np.testing.assert_allclose(inputs - rows, learned_run.positions[:5], atol=1e-6)  # type: ignore[index]
 
 
 def test_sinusoids_are_the_published_formula() -> None:
@@ -72,7 +76,7 @@ def test_sinusoids_are_the_published_formula() -> None:
 
 def test_sinusoidal_runs_add_the_table(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", word_tokenizer(), np.array(WORD_COUNTS), positions="sinusoidal", dim=7)
-    vectors = embedder(run).embed(np.array([1, 1]))
+    vectors = embedder(run).embed(tokens(1, 1))
     np.testing.assert_allclose(vectors - run.embeddings[[1, 1]], sinusoids(np.arange(2), dim=7), atol=1e-6)
 
 
@@ -81,30 +85,31 @@ def test_positions_go_on_modulo_with_a_note(learned_run: Written) -> None:
     rows = position_vectors(model, np.arange(20))
     assert np.array_equal(rows[16:], rows[:4])
     tally = Tally(Embedder(model))
-    tally.add(np.zeros(16, np.int64))
+    tally.add(tokens(*[0] * 16))
     assert list(tally.notes()) == []
-    tally.add(np.zeros(17, np.int64))
+    tally.add(tokens(*[0] * 17))
     assert list(tally.notes()) == ["17 tokens are more than the context length 16: positions past it begin again at 0"]
 
 
 def test_untrained_tokens_and_empty_texts_are_noted(word_run: Written) -> None:
     tally = Tally(embedder(word_run))
-    tally.add(np.array([0, 8, 8]))
-    tally.add(np.array([], np.int64))
+    tally.add(tokens(0, 8, 8))
+    tally.add(tokens())
     assert list(tally.notes()) == [
-        "1 text has no tokens",
+        "1 text has no tokens: text 1",
         "2 of 3 tokens were never trained and have zero vectors: rare",
     ]
 
 
 def test_contexts_and_sums_can_be_embedded(word_run: Written) -> None:
     ids = np.array([1, 2])
-    assert np.array_equal(embedder(word_run, kind="context").embed(ids), word_run.contexts[ids])
-    assert np.array_equal(embedder(word_run, kind="sum").embed(ids), (word_run.embeddings + word_run.contexts)[ids])
+    text = tokens(1, 2)
+    assert np.array_equal(embedder(word_run, kind="context").embed(text), word_run.contexts[ids])
+    assert np.array_equal(embedder(word_run, kind="sum").embed(text), (word_run.embeddings + word_run.contexts)[ids])
 
 
 @pytest.mark.parametrize(
-    ("tokens", "length", "stride", "expected"),
+    ("number", "length", "stride", "expected"),
     [
         (6, 3, 3, [[0, 1, 2], [3, 4, 5]]),
         (5, 3, 3, [[0, 1, 2], [3, 4]]),
@@ -116,8 +121,10 @@ def test_contexts_and_sums_can_be_embedded(word_run: Written) -> None:
         (0, 3, 1, []),
     ],
 )
-def test_sequences(tokens: int, length: int, stride: int, expected: list[list[int]]) -> None:
-    assert [part.tolist() for part in cut_sequences(np.arange(tokens), length=length, stride=stride)] == expected
+def test_sequences(number: int, length: int, stride: int, expected: list[list[int]]) -> None:
+    parts = cut_sequences(tokens(*range(number)), length=length, stride=stride)
+    assert [part.ids.tolist() for part in parts] == expected
+    assert [part.positions.tolist() for part in parts] == [list(range(len(ids))) for ids in expected]
 
 
 def test_eight_sequences_of_three_tokens_at_dim_256(tmp_path: Path) -> None:
@@ -126,23 +133,23 @@ def test_eight_sequences_of_three_tokens_at_dim_256(tmp_path: Path) -> None:
     tokenizer = WhitespaceTokenizer([f"w{id}" for id in range(100)])
     run = write_run(tmp_path / "run", tokenizer, np.full(100, 10), dim=256, positions="learned")
     embed = embedder(run)
-    ids = embed.tokenize(" ".join(f"w{id}" for id in range(24)))
+    text = embed.tokenize(" ".join(f"w{id}" for id in range(24)))
     path = tmp_path / "x.npy"
-    assert write_sequences(path, embed, cut_sequences(ids, length=3, stride=3), length=3) == (8, 3, 256)
+    assert write_sequences(path, embed, cut_sequences(text, length=3, stride=3), length=3) == (8, 3, 256)
     assert np.load(tmp_path / "x.mask.npy").tolist() == [[True] * 3] * 8
-    tokens = torch.from_numpy(run.embeddings)[torch.arange(24).reshape(8, 3)]
+    rows = torch.from_numpy(run.embeddings)[torch.arange(24).reshape(8, 3)]
     places = torch.from_numpy(np.asarray(run.positions))[:3]  # (3, 256), broadcast over the eight
-    assert np.array_equal(np.load(path), (tokens + places).numpy())
+    assert np.array_equal(np.load(path), (rows + places).numpy())
 
 
 def test_short_sequences_are_padded_with_zeros(tmp_path: Path, learned_run: Written) -> None:
     embed = embedder(learned_run)
-    parts = [np.array([1, 2, 3]), np.array([4])]
+    parts = [tokens(1, 2, 3), tokens(4)]
     assert write_sequences(tmp_path / "x.safetensors", embed, parts, length=3) == (2, 3, 8)
     arrays = safetensors.numpy.load_file(tmp_path / "x.safetensors")
     assert arrays["mask"].tolist() == [[True] * 3, [True, False, False]]
     assert arrays["ids"].tolist() == [[1, 2, 3], [4, 0, 0]]
-    assert np.array_equal(arrays["vectors"][1, 0], embed.embed(np.array([4]))[0])
+    assert np.array_equal(arrays["vectors"][1, 0], embed.embed(tokens(4))[0])
     assert not arrays["vectors"][1, 1:].any()
     write_sequences(tmp_path / "x.npy", embed, parts, length=3)
     assert np.array_equal(np.load(tmp_path / "x.npy"), arrays["vectors"])
@@ -151,7 +158,7 @@ def test_short_sequences_are_padded_with_zeros(tmp_path: Path, learned_run: Writ
 
 def test_texts_of_different_lengths(tmp_path: Path, learned_run: Written) -> None:
     embed = embedder(learned_run)
-    texts = [np.array([1, 2, 3]), np.array([], np.int64), np.array([4])]
+    texts = [tokens(1, 2, 3), tokens(), tokens(4)]
     assert write_texts(tmp_path / "x.safetensors", embed, texts) == (4, 8)
     arrays = safetensors.numpy.load_file(tmp_path / "x.safetensors")
     assert arrays["ids"].tolist() == [1, 2, 3, 4]
@@ -165,19 +172,19 @@ def test_texts_of_different_lengths(tmp_path: Path, learned_run: Written) -> Non
 
 def test_one_text_or_texts_of_one_length_in_npy(tmp_path: Path, word_run: Written) -> None:
     embed = embedder(word_run)
-    assert write_texts(tmp_path / "x.npy", embed, [np.array([1, 2, 3])]) == (3, 8)
+    assert write_texts(tmp_path / "x.npy", embed, [tokens(1, 2, 3)]) == (3, 8)
     assert np.array_equal(np.load(tmp_path / "x.npy"), word_run.embeddings[[1, 2, 3]])
-    assert write_texts(tmp_path / "x.npy", embed, [np.array([1, 2])] * 3) == (3, 2, 8)
+    assert write_texts(tmp_path / "x.npy", embed, [tokens(1, 2)] * 3) == (3, 2, 8)
     assert np.load(tmp_path / "x.npy").shape == (3, 2, 8)
-    assert write_texts(tmp_path / "x.npy", embed, [np.array([], np.int64)]) == (0, 8)
+    assert write_texts(tmp_path / "x.npy", embed, [tokens()]) == (0, 8)
     assert np.load(tmp_path / "x.npy").shape == (0, 8)
-    assert write_texts(tmp_path / "x.safetensors", embed, [np.array([], np.int64)]) == (0, 8)
+    assert write_texts(tmp_path / "x.safetensors", embed, [tokens()]) == (0, 8)
     assert safetensors.numpy.load_file(tmp_path / "x.safetensors")["vectors"].shape == (0, 8)
 
 
 def test_pooling_is_the_mean_over_tokens(tmp_path: Path, learned_run: Written) -> None:
     embed = embedder(learned_run)
-    texts = [np.array([1, 8, 3]), np.array([], np.int64)]
+    texts = [tokens(1, 8, 3), tokens()]
     assert write_pooled(tmp_path / "x.npy", embed, texts) == (2, 8)
     vectors = np.load(tmp_path / "x.npy")
     np.testing.assert_allclose(vectors[0], embed.embed(texts[0]).mean(axis=0), rtol=1e-5)
@@ -193,3 +200,31 @@ def test_only_two_endings_are_arrays() -> None:
     check_suffix(Path("x.safetensors"))
     with pytest.raises(UsageError, match=r"x\.csv"):
         check_suffix(Path("x.csv"))
+
+
+def test_unknown_words_keep_their_places(tmp_path: Path, learned_run: Written) -> None:
+    embed = embedder(learned_run)
+    text = embed.tokenize("the unheard dog x y cat")
+    assert (text.ids.tolist(), text.positions.tolist(), text.unknown) == ([0, 1, 4], [0, 2, 5], ("unheard", "x", "y"))
+    assert learned_run.positions is not None
+    expected = learned_run.embeddings[[0, 1, 4]] + learned_run.positions[[0, 2, 5]]
+    assert np.array_equal(embed.embed(text), expected)
+    parts = cut_sequences(text, length=3, stride=3)
+    assert [(part.ids.tolist(), part.positions.tolist()) for part in parts] == [([0, 1], [0, 2]), ([4], [2])]
+    assert write_sequences(tmp_path / "x.npy", embed, parts, length=3) == (2, 3, 8)
+    assert np.load(tmp_path / "x.mask.npy").tolist() == [[True, False, True], [False, False, True]]
+    cat = learned_run.embeddings[4] + learned_run.positions[2]
+    assert np.array_equal(np.load(tmp_path / "x.npy")[1], [np.zeros(8), np.zeros(8), cat])
+    tally = Tally(embed)
+    tally.add(text)
+    assert list(tally.notes()) == ["3 of 6 words are not in the vocabulary and are left out: unheard, x, y"]
+
+
+def test_a_text_of_unknown_words_is_as_long_as_it_is(learned_run: Written) -> None:
+    embed = embedder(learned_run)
+    text = embed.tokenize("the " + "x " * 20 + "dog")
+    tally = Tally(embed)
+    tally.add(text, sequence=4)
+    assert not any("context length" in note for note in tally.notes())
+    tally.add(text)
+    assert any(note.startswith("22 tokens are more than the context length 16") for note in tally.notes())

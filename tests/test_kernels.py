@@ -151,13 +151,13 @@ def test_the_cpu_kernel_computes_the_deltas_of_the_reference(model, tokens):
     stop = min(tokens, problem.span)
     matrices = random_matrices(problem, scale=0.8 / math.sqrt(model["dim"]))
     fast, slow = CpuEngine(problem, copies(matrices)), reference_engine(problem, copies(matrices))
-    rate = {"rel": 1e-5, "abs": 1e-6}
-    assert fast.train(0, 0, stop) == pytest.approx(slow.train(0, 0, stop), **rate)
+    close = {"rel": 1e-5, "abs": 1e-6}
+    assert fast.train(0, 0, stop) == pytest.approx(slow.train(0, 0, stop), **close)
     for name, matrix in fast.matrices().items():
         delta = slow.matrices()[name] - matrices[name]
         assert np.abs(matrix - matrices[name] - delta).max() <= 1e-6 + 1e-5 * np.abs(delta).max()
         assert not matrix[:, model["dim"] :].any()
-    assert fast.evaluate() == pytest.approx(slow.evaluate(), **rate)
+    assert fast.evaluate() == pytest.approx(slow.evaluate(), **close)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 8.0])

@@ -62,7 +62,7 @@ def test_the_run_written_last_is_asked(tmp_path: Path) -> None:
 def test_no_model_at_all(tmp_path: Path) -> None:
     with pytest.raises(SgnsError, match="no model is named"):
         resolve_model(None, environment={}, runs=tmp_path / "runs")
-    with pytest.raises(SgnsError, match="no model at"):
+    with pytest.raises(SgnsError, match="there is no run at"):
         resolve_model(tmp_path / "no", environment={})
     with pytest.raises(SgnsError, match="no run folder"):
         resolve_model(tmp_path, environment={})

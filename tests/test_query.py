@@ -120,3 +120,13 @@ def test_a_lowercased_run_lowers_its_queries(words: Model) -> None:
     lowered = dataclasses.replace(words, lowercase=True)
     assert resolve_query(lowered, "SILVER").ids == (5,)
     assert lowered.encode("The DOG").tolist() == [0, 1]
+
+
+def test_words_that_are_not_in_the_vocabulary_are_named(word_run: Written) -> None:
+    words = open_model(word_run.path)
+    assert resolve_query(words, "dog unheard of cat rare").notes == (
+        "'dog unheard of cat rare' is 3 tokens: dog|cat|rare; asking for their mean, without those never trained: "
+        "rare, without those not in the vocabulary: unheard, of",
+    )
+    note = "'unheard dog' is read as dog, without those not in the vocabulary: unheard"
+    assert resolve_query(words, "unheard dog").notes == (note,)

@@ -166,6 +166,70 @@ def test_a_folder_with_something_in_it_is_refused(start, tmp_path):
     assert (tmp_path / "letters" / "dear.txt").read_text() == "keep me"
 
 
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
+def test_a_folder_with_a_config_and_a_text_is_no_run(start, tmp_path, options):
+    """`sgns init` writes config.yaml too: a project's own folder must survive whatever is asked."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "config.yaml").write_text((tmp_path / "config.yaml").read_text())
+    (tmp_path / "project" / "book.txt").write_text("keep me")
+    with pytest.raises(SgnsError, match="no run folder"):
+        start("run.directory=project", **options)
+    assert (tmp_path / "project" / "book.txt").read_text() == "keep me"
+
+
+def test_a_run_that_fails_before_its_first_step_leaves_nothing_of_its_own(start, tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise SgnsError("no space", "free some")
+
+    monkeypatch.setattr("sgns_cli.training.run.save_step", full)
+    with pytest.raises(SgnsError, match="no space"):
+        finish(start())
+    assert not (tmp_path / "runs/one").exists()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    old, _ = finish(start())
+    before = sorted(path.name for path in old.folder.iterdir())
+    monkeypatch.setattr("sgns_cli.training.run.save_step", full)
+    with pytest.raises(SgnsError, match="no space"):
+        finish(start(overwrite=True))
+    assert sorted(path.name for path in old.folder.iterdir()) == before
+
+
+def test_a_resume_that_is_stopped_at_once_changes_nothing(start):
+    halted, _ = finish(start("train.epochs=40"), stop_after=2)
+    state = (halted.checkpoint / run_folder.STATE).read_text()
+    lines = (halted.folder / run_folder.METRICS).read_text()
+    again, records = finish(start("train.epochs=40", resume=True), stop_after=0)
+    assert records == []
+    assert not again.complete
+    assert again.last == halted.last
+    assert (halted.checkpoint / run_folder.STATE).read_text() == state
+    assert (halted.folder / run_folder.METRICS).read_text() == lines
+
+
+def test_a_second_training_is_refused_while_the_first_one_lives(start):
+    first = start()
+    with pytest.raises(SgnsError, match="another training is writing"):
+        start(resume=True)
+    finish(first)
+    finish(start(resume=True))
+
+
+def test_rounds_of_another_length_are_not_resumed(start, monkeypatch):
+    finish(start("train.epochs=40"), stop_after=2)
+    monkeypatch.setattr("sgns_cli.training.problem.ROUND_CENTRES", 500)
+    with pytest.raises(SgnsError, match="rounds have another length"):
+        start("train.epochs=40", resume=True)
+
+
+def test_a_matrix_with_a_hole_is_not_saved(start):
+    training = start("model.positions=learned")
+    training.start.matrices["positions"][7, 3] = np.inf  # no document is that long: no loss tells of it
+    with pytest.raises(SgnsError, match="positions hold a number that is not finite"):
+        finish(training)
+    assert run_folder.steps(training.folder) == []
+
+
 def test_the_old_run_stays_until_the_new_one_has_a_step(start):
     old, _ = finish(start())
     model = old.checkpoint / run_folder.MODEL

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sgns_cli.config import DataConfig
 from sgns_cli.corpus import text_documents
 from sgns_cli.corpus.source_paths import find_sources
-from sgns_cli.corpus.sources import documents
+from sgns_cli.corpus.sources import count_bytes, documents
 from sgns_cli.errors import SgnsError, UsageError
 
 
@@ -346,3 +346,22 @@ def test_a_hub_data_set_is_streamed(monkeypatch):
     assert asked == {"path": "name", "name": None, "split": "train", "streaming": True}
     with pytest.raises(SgnsError, match="has no column 'body'"):
         texts("hf:name", column="body")
+
+
+def test_bytes_are_counted_no_further_than_needed(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_documents, "BLOCK", 10)
+    path = write(tmp_path / "a.txt", "é\n".encode() * 100)
+    config = DataConfig(sources=[str(path)])
+    assert count_bytes(config, at_most=1000) == 200
+    assert count_bytes(config, at_most=50) == 50
+    write(path, b"\n\n")
+    assert count_bytes(config, at_most=50) == 0
+    for name in ("-", "hf:someone/something"):
+        assert count_bytes(DataConfig(sources=[str(path), name]), at_most=50) is None
+
+
+def test_records_without_text_are_counted(tmp_path):
+    path = write(tmp_path / "a.csv", b"n,text\n1,\n2,some\n3,\n")
+    assert [(batch.texts, batch.without_text) for batch in documents(DataConfig(sources=[str(path)]))] == [
+        (["some"], 2)
+    ]

@@ -318,9 +318,13 @@ def test_ranks_that_are_not_at_hand_are_one_clear_error(no_ranks):
 
 
 def test_the_offline_package_is_not_offered_for_what_it_lacks(no_ranks):
-    with pytest.raises(SgnsError, match=r"vocab\.bpe") as caught:
+    with pytest.raises(SgnsError, match=r"vocab\.bpe and encoder\.json of gpt2 are not on this computer") as caught:
         open_encoding("gpt2")
     assert "pip install" not in caught.value.hint
+    for address, _ in tokenizer._files_of("gpt2"):
+        assert address in caught.value.message
+        place = no_ranks / "chosen" / rank_files.cache_name(address)
+        assert f"{address.rpartition('/')[2]} as {place}" in caught.value.hint
 
 
 def published(monkeypatch, data):
@@ -408,6 +412,7 @@ def test_whitespace_words(tmp_path):
     words = WhitespaceTokenizer(["the", "café", "node:1"])
     assert words.n_vocab == 3
     assert words.encode("the\tnode:1\n unknown the\u2003café").tolist() == [0, 2, 0, 1]
+    assert words.unknown("the\tnode:1\n unknown the\u2003café No") == {2: "unknown", 5: "No"}
     ids, lengths = words.encode_batch(["the the", "", "unknown", "café"])
     assert (ids.tolist(), lengths.tolist()) == ([0, 0, 1], [2, 0, 0, 1])
     assert words.token_bytes(1) == "café".encode()

@@ -642,7 +642,6 @@ def test_after_a_failed_first_step_the_hint_can_be_followed(sgns, here):
     assert again.code == 0 or "--resume" in done.stderr
 
 
-@pytest.mark.xfail(strict=True, reason="an empty config file stays, and the next init refuses to overwrite it")
 def test_an_init_that_cannot_write_leaves_nothing(here):
     done = on_a_full_disk(here, 100, "init", "new.yaml", "--source", "corpus.txt")
     assert done.returncode == 1
@@ -671,7 +670,6 @@ def test_the_starter_config_trains_as_it_is(sgns, tmp_path):
     assert sgns(*command[1:], "-k", 1).code == 0
 
 
-@pytest.mark.xfail(strict=True, reason="of 8,192 tokens in a short text each is a line, seen once")
 def test_the_starter_config_trains_on_a_short_text(sgns, tmp_path):
     assert sgns("init").code == 0  # brings the sample
     (tmp_path / "notes.txt").write_text((tmp_path / "sample.txt").read_text()[:20_000])
@@ -680,7 +678,6 @@ def test_the_starter_config_trains_on_a_short_text(sgns, tmp_path):
     assert sgns("train", "notes.yaml", "--set", "train.epochs=1", "--set", "model.dim=8").code == 0
 
 
-@pytest.mark.xfail(strict=True, reason="the path in the command that init prints is not quoted")
 def test_the_command_that_init_prints_can_be_pasted(sgns, here):
     result = sgns("init", "my configs/c.yaml", "--source", "corpus.txt")
     command = result.err.split("`")[1]
@@ -695,37 +692,31 @@ def test_info_lists_the_others_when_one_run_cannot_be_read(sgns, here):
     assert "runs/b" in [record["path"] for record in records(sgns("info", "--json").out)]
 
 
-@pytest.mark.xfail(strict=True, reason="an embed of nothing succeeds and prints nothing")
 def test_embed_of_nothing_is_an_error(sgns, here):
     assert sgns("train", "c.yaml").code == 0
     assert sgns("embed", "").code in (1, 2)
 
 
-@pytest.mark.xfail(strict=True, reason="words that the model does not have vanish, and the positions after them shift")
 def test_embed_says_which_words_it_left_out(sgns, here):
     assert sgns("train", "c.yaml").code == 0
     assert "unheard" in sgns("embed", "w00 unheard w01").err
 
 
-@pytest.mark.xfail(strict=True, reason="without -o an empty input prints nothing and succeeds; with -o it is an error")
 def test_tokens_of_an_empty_stdin(sgns_process):
     assert sgns_process("tokenize", "-", "--encoding", "whitespace").returncode == 1
 
 
-@pytest.mark.xfail(strict=True, reason="an empty pattern is taken for none")
 def test_an_empty_pattern_is_refused(sgns, here):
     assert sgns("tokenize", "corpus.txt", "--train-vocab", 300, "--pattern", "").code == 2
 
 
 @pytest.mark.parametrize("options", [["--encoding", "cl100k_base"], ["--train-vocab", "300"], ["--lowercase"]])
-@pytest.mark.xfail(strict=True, reason="options that a token folder cannot follow are ignored")
 def test_options_that_a_token_folder_cannot_follow_are_refused(sgns, here, options):
     assert sgns("tokenize", "corpus.txt", "-o", "tokens", "--encoding", "whitespace").code == 0
     result = sgns("tokenize", "tokens", *options)
     assert result.code != 0 or "note" in result.err
 
 
-@pytest.mark.xfail(strict=True, reason="hints of tokenize name keys of a config that it does not take")
 def test_hints_of_tokenize_name_its_options(sgns, here):
     (here / "bad.txt").write_bytes(b"\xff\n")
     (here / "table.csv").write_text("body\nhello\n")

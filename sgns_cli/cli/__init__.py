@@ -1,112 +1,41 @@
 """The command line: a file a group of commands; each parses, imports what it needs, calls, and prints.
 
-`main` is the one place where failures become words and exit codes: 0 done, 1 an expected failure, 2 what
-arguments and config text alone decide, 130 interrupted. Nothing heavy is imported before a command runs.
+`main` is thin, so that whoever stops the program while it is still being imported sees no traceback either.
 """
 
-import os
+import signal
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
-import typer
-
-from sgns_cli import __version__
-from sgns_cli.cli.embed import embed
-from sgns_cli.cli.info import info
-from sgns_cli.cli.init import init
-from sgns_cli.cli.query import neighbors
-from sgns_cli.cli.tokenize import tokenize
-from sgns_cli.cli.train import train
-from sgns_cli.console import Console, OutputClosed, prepare_streams
-from sgns_cli.errors import SgnsError, UsageError
-
-app = typer.Typer(
-    name="sgns",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"sgns {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True, epilog="Example: sgns init && sgns train config.yaml")
-def sgns(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    """Train and query skip-gram (SGNS) embeddings for the tokens that LLMs use."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(UsageError.exit_code)
-
-
-app.command(epilog="Example: sgns init --source notes.txt")(init)
-app.command(
-    short_help="Print the tokens of a text, or write a token folder.",
-    epilog="Example: sgns tokenize notes.txt -o tokens --train-vocab 8192",
-)(tokenize)
-app.command(
-    short_help="Train embeddings as CONFIG says.", epilog="Example: sgns train config.yaml --set model.dim=300"
-)(train)
-app.command(epilog='Example: sgns neighbors silver "night " -k 5')(neighbors)
-app.command("neighbours", hidden=True, epilog="Example: sgns neighbours silver")(neighbors)
-app.command(
-    short_help="Turn texts into vectors: token plus position.",
-    epilog='Example: sgns embed "The dog fetched the ball" -o dog.npy',
-)(embed)
-app.command(short_help="Describe a run, a step, a token folder, or list them.", epilog="Example: sgns info runs/kjv")(
-    info
-)
+INTERRUPTED = 130
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code; the failures of commands never leave as tracebacks."""
-    prepare_streams()
+    """Run the command line and return its exit code."""
     try:
-        code = app(args=arguments, prog_name="sgns", standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except (OutputClosed, BrokenPipeError):
-        _leave_stdout()
-        return 0
-    except (KeyboardInterrupt, typer.Abort):
-        return 130
-    except SystemExit as error:
-        return error.code if isinstance(error.code, int) else 1
-    except BaseException as error:
-        failure = _failure(error)
-        if os.environ.get("SGNS_DEBUG"):
-            import traceback
+        with _terminable():
+            from sgns_cli.cli.app import run
 
-            traceback.print_exception(error)
-        Console().error(failure)
-        return failure.exit_code
+            return run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
-def _failure(error: BaseException) -> SgnsError:
-    """Anything raised, as what it means and what to do."""
-    if isinstance(error, SgnsError):
-        return error
-    if hasattr(error, "format_message"):  # Typer's own: a usage error. Its classes are not public
-        command = getattr(getattr(error, "ctx", None), "command_path", "sgns")
-        return UsageError(error.format_message(), f"`{command} --help` shows what it takes")
-    if isinstance(error, MemoryError):
-        return SgnsError("not enough memory", "give it less at once, a smaller model, or a larger machine")
-    debug = "run it again with SGNS_DEBUG=1 for the traceback"
-    if isinstance(error, OSError) and error.strerror:
-        return SgnsError(f"{error.filename or 'the system'}: {error.strerror}", f"check the path, or {debug}")
-    return SgnsError(f"this is a bug in sgns: {type(error).__name__}: {error}", f"{debug}, and report it")
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does, so that nothing half-written stays."""
+    try:
+        before = signal.signal(signal.SIGTERM, _interrupt)
+    except ValueError:  # not in the main thread, which alone hears signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
-def _leave_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush does not fail again."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, sys.stdout.fileno())
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -8,10 +8,10 @@ import typer
 
 from sgns_cli.cli.options import Json, ModelPath, Quiet, Vectors, texts
 from sgns_cli.console import Console
-from sgns_cli.errors import UsageError
+from sgns_cli.errors import SgnsError, UsageError
 
 if TYPE_CHECKING:
-    from sgns_cli.vectors.embed import Embedder, Tally
+    from sgns_cli.vectors.embed import Embedder, Tally, Tokens
 
 Pool = Literal["none", "mean"]
 
@@ -41,7 +41,10 @@ def embed(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Turn texts into input embeddings: for each token its vector, plus the vector of its position."""
+    """Turn texts into input embeddings: for each token its vector, plus the vector of its position.
+
+    A text without tokens counts as one of length 0; one given alone is an error.
+    """
     from sgns_cli.vectors.arrays import check_suffix
     from sgns_cli.vectors.embed import Embedder, Tally
     from sgns_cli.vectors.model import open_model, resolve_model
@@ -77,6 +80,23 @@ def _check(text: list[str] | None, pool: Pool, context_length: int | None, strid
         raise UsageError("--pool mean takes whole texts, --context-length cuts them", "leave out one of them")
 
 
+def _tokenized(
+    embedder: "Embedder", tally: "Tally", text: list[str], cut: tuple[int, int] | None
+) -> Iterator["Tokens"]:
+    """Every text as tokens. Raises SgnsError at the end if not one of them has a token: at once for a lone text."""
+    if text == [""]:
+        raise UsageError("the text is empty", "give a word or another piece of text")
+    for one in texts(text):
+        tokens = embedder.tokenize(one)
+        if len(text) == 1 and text != ["-"] and len(tokens.ids) == 0:
+            raise SgnsError(f"nothing of {one!r} is in the vocabulary of {embedder.model.path}", "try another text")
+        tally.add(tokens, sequence=None if cut is None else cut[0])
+        yield tokens
+    if tally.tokens == 0:
+        what = f"none of {tally.texts} texts has a token" if tally.texts else "no text came on standard input"
+        raise SgnsError(what, "give texts with words of the model in them")
+
+
 def _show(
     console: Console, embedder: "Embedder", tally: "Tally", text: list[str], pool: Pool, cut: tuple[int, int] | None
 ) -> None:
@@ -85,20 +105,17 @@ def _show(
 
     def records() -> Iterator[dict[str, object]]:
         sequence = 0
-        for number, one in enumerate(texts(text)):
-            ids = embedder.tokenize(one)
+        for number, tokens in enumerate(_tokenized(embedder, tally, text, cut)):
             if pool == "mean":
-                tally.add(ids)
-                yield {"text": number, "tokens": len(ids), "vector": numbers(embedder.pool(ids))}
+                yield {"text": number, "tokens": len(tokens.ids), "vector": numbers(embedder.pool(tokens))}
                 continue
-            parts = [ids] if cut is None else cut_sequences(ids, length=cut[0], stride=cut[1])
+            parts = [tokens] if cut is None else cut_sequences(tokens, length=cut[0], stride=cut[1])
             for part in parts:
-                tally.add(part)
                 named = None if cut is None else sequence
                 yield from embed_records(embedder.model, number, part, embedder.embed(part), sequence=named)
                 sequence += 1
 
-    console.records(records())
+    console.records(records(), spare=["id", "text"])
 
 
 def _write(
@@ -107,11 +124,8 @@ def _write(
     from sgns_cli.vectors.arrays import write_pooled, write_sequences, write_texts
     from sgns_cli.vectors.embed import cut_sequences
 
-    each = [embedder.tokenize(one) for one in texts(text)]
+    each = list(_tokenized(embedder, tally, text, cut))
     if cut is not None:
-        each = [part for ids in each for part in cut_sequences(ids, length=cut[0], stride=cut[1])]
-    for ids in each:
-        tally.add(ids)
-    if cut is not None:
-        return write_sequences(path, embedder, each, length=cut[0])
+        sequences = [part for tokens in each for part in cut_sequences(tokens, length=cut[0], stride=cut[1])]
+        return write_sequences(path, embedder, sequences, length=cut[0])
     return write_pooled(path, embedder, each) if pool == "mean" else write_texts(path, embedder, each)

@@ -10,6 +10,7 @@ from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
 
 RUNS = Path("runs")
+TABLE = ["path", "step", "tokens", "held_out_loss", "n_vocab", "dim"]
 
 
 def info(
@@ -35,7 +36,7 @@ def info(
         console.facts(describe(path))
     else:
         listed, failed = list_here(RUNS)
-        console.records(listed, table=["path", "step", "tokens", "held_out_loss", "n_vocab", "dim"])
+        console.records(listed, table=TABLE, spare=TABLE[:0:-1])
         for failure in failed:
             console.error(failure)
         if failed:

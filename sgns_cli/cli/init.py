@@ -1,7 +1,11 @@
 """A config to start from: init."""
 
 import json
+import math
+import re
+import shlex
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +13,19 @@ import typer
 
 from sgns_cli.cli.options import Quiet
 from sgns_cli.console import Console
-from sgns_cli.errors import SgnsError
-from sgns_cli.folders import writing
-from sgns_cli.inventory import META
+from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.folders import publish_file, writing
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "starter.yaml"
 SAMPLE = HERE / "sample.txt"  # Genesis and Exodus, King James Version, a verse a line
 DEMO = Path("data/kjv.txt")
 FILES_NAMED = 10  # text files that a config names one by one; more become a glob
+
+LARGE = 3_000_000  # bytes of text from which the defaults are right, and up to which it is looked at
+BYTES_A_TOKEN = 200  # of the text for each token of the vocabulary, so that most occur often enough
+BYTES_TO_PASS = 15_000_000  # over all epochs: some three million tokens
+MOST_EPOCHS = 200  # past which a short text is only learnt by heart
 
 
 def init(
@@ -28,30 +36,78 @@ def init(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a commented config that trains as it is. An existing file is never overwritten."""
+    """Write a commented config that trains as it is.
+
+    Vocabulary and epochs go by how much text there is. An existing file is never overwritten.
+    """
     console = Console(quiet=quiet)
+    if str(file) == "-":
+        raise UsageError("- is no name for a config", "name a file, for example config.yaml")
     if file.exists():
         raise SgnsError(f"{file} exists already", "name another file, or remove it first")
-    if source is not None and not source.startswith("hf:") and not set(source) & set("*?[") and source != "-":
-        _require(Path(source).expanduser())
     sources = [source] if source is not None else _find_sources(file.parent, console)
     text = TEMPLATE.read_text(encoding="utf-8")
     # JSON's strings and lists are YAML's too, whatever is in them.
     text = text.replace("$SOURCES", json.dumps(sources, ensure_ascii=False))
     text = text.replace("$DIRECTORY", json.dumps(f"runs/{file.stem}", ensure_ascii=False))
-    if source is not None and (Path(source) / META).is_file():
-        text = text.replace("\n  train:", "\n  # The token folder brings its own.\n  # train:")
-        text = text.replace("\n    vocab_size", "\n  #   vocab_size").replace("\n    pattern", "\n  #   pattern")
+    text = _fit(text, sources)
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8", newline="\n") as opened:
-            opened.write(text)
-    console.note(f"wrote {file}, which reads {', '.join(sources)}; train it with `sgns train {file}`")
+        with publish_file(file) as hidden:
+            hidden.write_text(text, encoding="utf-8", newline="\n")
+    command = f"sgns train {shlex.quote(str(file))}"
+    console.note(f"wrote {file}, which reads {', '.join(sources)}; train it with `{command}`")
 
 
-def _require(path: Path) -> None:
-    if not path.exists():
-        raise SgnsError(f"there is no {path}", "give --source a text file, a folder, a glob or a token folder")
+@dataclass(frozen=True)
+class Setting:
+    """A value that is not the default, and why."""
+
+    key: str
+    value: object
+    why: str
+
+
+def _fit(template: str, sources: list[str]) -> str:
+    """The template with what suits the sources. Raises SgnsError if there is nothing in them to train on."""
+    from sgns_cli.config import DataConfig
+    from sgns_cli.corpus.sources import count_bytes
+    from sgns_cli.corpus.token_store import is_token_folder, open_token_store
+
+    folder = Path(sources[0]).expanduser()
+    if is_token_folder(folder):
+        size = open_token_store(folder).meta.get("bytes")
+        template = template.replace("\n  train:", "\n  # The token folder brings its own.\n  # train:")
+        template = template.replace("\n    vocab_size", "\n  #   vocab_size").replace(
+            "\n    pattern", "\n  #   pattern"
+        )
+    else:
+        size = count_bytes(DataConfig(sources=sources), at_most=LARGE)
+    if size == 0:
+        raise SgnsError(f"there is no text in {', '.join(sources)}", "give --source a file or a folder with text in it")
+    for setting in _settings(size) if isinstance(size, int) and size < LARGE else []:
+        line = rf"^( *){setting.key}: \S+"
+        template = re.sub(line, rf"\1# {setting.why}\n\1{setting.key}: {setting.value}", template, flags=re.MULTILINE)
+    return template
+
+
+def _settings(size: int) -> list[Setting]:
+    """What a text of less than LARGE bytes needs in place of the defaults."""
+    vocab_size = min(8192, max(512, 2 ** round(math.log2(size / BYTES_A_TOKEN))))
+    about = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1000))} kB"
+    epochs = min(MOST_EPOCHS, round(BYTES_TO_PASS / size))
+    settings = [
+        Setting("pattern", "words", f"The default is lines, whose long tokens are too rare in {about} of text."),
+        Setting("epochs", epochs, f"The default is 5; a text of {about} takes more to pass some million tokens."),
+    ]
+    if vocab_size < 8192:
+        why = f"The default is 8192; with fewer, most tokens occur often enough in {about} of text."
+        settings.append(Setting("vocab_size", vocab_size, why))
+    if size < 100_000:
+        settings.append(
+            Setting("min_count", 2 if size > 10_000 else 1, "The default is 5; a short text has few of each.")
+        )
+    return settings
 
 
 def _find_sources(folder: Path, console: Console) -> list[str]:
@@ -65,6 +121,7 @@ def _find_sources(folder: Path, console: Console) -> list[str]:
     if not sample.exists():
         with writing(sample):
             folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(SAMPLE, sample)
+            with publish_file(sample) as hidden:
+                shutil.copyfile(SAMPLE, hidden)
         console.note(f"no text files here: wrote {sample} to train on (Genesis and Exodus)")
     return [str(sample)]

@@ -21,7 +21,7 @@ def neighbors(
     queries: Annotated[
         list[str] | None, typer.Argument(metavar="QUERY", help="A text; `-` reads one a line from stdin.")
     ] = None,
-    id: Annotated[list[int] | None, typer.Option("--id", metavar="N", help="A token by its id.")] = None,
+    id: Annotated[list[int] | None, typer.Option("--id", min=0, metavar="N", help="A token by its id.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="K", help="How many neighbours.")] = 10,
     model: ModelPath = None,
     vectors: Vectors = "input",
@@ -54,7 +54,9 @@ def neighbors(
                 yield from neighbor_records(opened, query, answers)
 
     table = ["rank", "token", "id", "count", "score"]
-    console.records(records(), table=table if resolved.alone else ["query", *table])
+    console.records(records(), table=table if resolved.alone else ["query", *table], spare=["count", "id", "rank"])
+    if not resolved.number:
+        raise SgnsError("no query came on standard input", "give one a line")
     if resolved.failed:
         raise typer.Exit(SgnsError.exit_code)
 
@@ -68,12 +70,16 @@ class _Resolved:
         self.console = console
         self.alone = len(asked) == 1 and asked != ["-"]
         self.failed = False
+        self.number = 0  # of queries so far
 
     def __iter__(self) -> Iterator["Query"]:
         from sgns_cli.vectors.query import resolve_id, resolve_query
 
         for one in self._each():
+            self.number += 1
             try:
+                if one == "" and not self.alone:
+                    raise SgnsError(f"query {self.number} is empty", "give a word or another piece of text")
                 if isinstance(one, int):
                     query = resolve_id(self.model, one)
                 else:

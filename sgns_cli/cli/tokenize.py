@@ -1,8 +1,9 @@
 """Text to token ids: tokenize prints them, or writes a token folder."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from itertools import pairwise
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,10 +15,22 @@ from sgns_cli.errors import SgnsError, UsageError
 
 if TYPE_CHECKING:
     from sgns_cli.config import DataConfig, TokenizerConfig
-    from sgns_cli.corpus.build import TokenizeProgress
+    from sgns_cli.corpus.token_stream import TokenStream
 
 Document = Literal["line", "paragraph", "file"]
 Errors = Literal["strict", "replace"]
+
+OPTIONS = {  # what the corpus calls by the config's key, as this command takes it
+    "data.sources": "SOURCE",
+    "data.document": "--document",
+    "data.column": "--column",
+    "data.lowercase": "--lowercase",
+    "data.errors": "--errors",
+    "tokenizer.encoding": "--encoding",
+    "tokenizer.train.vocab_size": "--train-vocab",
+    "tokenizer.train.pattern": "--pattern",
+}
+KEY = re.compile(r"(?:--set )?\b((?:data|tokenizer)\.[a-z_.]*[a-z_])\b(=?)")
 
 
 def tokenize(
@@ -57,13 +70,30 @@ def tokenize(
     _refuse_text(sources)
     console = Console(json=json, quiet=quiet)
     data = DataConfig(sources=sources, document=document, column=column, lowercase=lowercase, errors=errors)
-    train = None if train_vocab is None else TrainTokenizerConfig(vocab_size=train_vocab, pattern=pattern or "lines")
+    train = None
+    if train_vocab is not None:
+        train = TrainTokenizerConfig(vocab_size=train_vocab, pattern="lines" if pattern is None else pattern)
     tokenizer = TokenizerConfig(encoding=encoding, train=train)
-    if output is None:
-        table = ["position", "token", "id", "bytes"]
-        console.records(_token_records(data, tokenizer), table=["text", *table] if document != "file" else table)
-    else:
-        console.records([_write(data, tokenizer, output, threads, console)])
+    with _options_for_keys():
+        if output is None:
+            _show(data, tokenizer, console)
+        else:
+            console.records([_write(data, tokenizer, output, threads, console)])
+
+
+@contextmanager
+def _options_for_keys() -> Iterator[None]:
+    """Let what goes wrong name this command's options in place of the config's keys."""
+
+    def option(match: re.Match[str]) -> str:
+        name = OPTIONS.get(match[1])
+        return match[0] if name is None else name + (" " if match[2] else "")
+
+    try:
+        yield
+    except SgnsError as error:
+        error.message, error.hint = KEY.sub(option, error.message), KEY.sub(option, error.hint)
+        raise
 
 
 def _refuse_text(sources: list[str]) -> None:
@@ -75,6 +105,27 @@ def _refuse_text(sources: list[str]) -> None:
             )
 
 
+def _show(data: "DataConfig", tokenizer: "TokenizerConfig", console: Console) -> None:
+    """Print every token of every document, as it is read."""
+    from sgns_cli.corpus.token_stream import TokenStream
+
+    stream = TokenStream(data, tokenizer)
+    table = ["position", "token", "id", "bytes"]
+    table = table if data.document == "file" else ["text", *table]
+    console.records(_token_records(stream), table=table, spare=["bytes"])
+    for note in stream.notes:
+        console.note(note)
+
+
+def _token_records(stream: "TokenStream") -> Iterator[dict[str, object]]:
+    from sgns_cli.corpus.token_text import show
+
+    for text, tokens in enumerate(stream):
+        for position, id in enumerate(tokens.ids):
+            token = tokens.token_bytes(id) or b""
+            yield {"text": text, "position": position, "token": show(token), "id": id, "bytes": token.hex()}
+
+
 def _write(
     data: "DataConfig", tokenizer: "TokenizerConfig", output: Path, threads: int | None, console: Console
 ) -> dict[str, object]:
@@ -82,15 +133,15 @@ def _write(
     from sgns_cli.corpus.build import build_token_folder
     from sgns_cli.threads import available_threads
 
-    seconds = 0.0
-    with console.tokenize_progress() as show:
-
-        def progress(report: "TokenizeProgress") -> None:
-            nonlocal seconds
-            seconds = report.seconds
-            show(report)
-
-        store = build_token_folder(data, tokenizer, output, progress=progress, threads=threads or available_threads())
+    began = time.perf_counter()
+    try:
+        with console.tokenize_progress() as progress:
+            store = build_token_folder(
+                data, tokenizer, output, progress=progress, threads=threads or available_threads()
+            )
+    except KeyboardInterrupt:
+        console.note("interrupted: nothing was written")
+        raise
     for note in store.meta["notes"]:
         console.note(note)
     for skipped in store.meta["skipped"]:
@@ -101,40 +152,5 @@ def _write(
         "documents": store.n_documents,
         "types": store.meta["types"],
         "bytes": store.meta["bytes"],
-        "seconds": round(seconds, 3),
+        "seconds": round(time.perf_counter() - began, 3),
     }
-
-
-def _token_records(data: "DataConfig", tokenizer: "TokenizerConfig") -> Iterator[dict[str, object]]:
-    """Every token of every document, as it is read."""
-    from sgns_cli.corpus.token_text import show
-
-    for text, (token_bytes, ids) in enumerate(_documents(data, tokenizer)):
-        for position, id in enumerate(ids):
-            token = token_bytes(id) or b""
-            yield {"text": text, "position": position, "token": show(token), "id": id, "bytes": token.hex()}
-
-
-def _documents(
-    data: "DataConfig", tokenizer: "TokenizerConfig"
-) -> Iterator[tuple[Callable[[int], bytes | None], list[int]]]:
-    """For each document its ids, and what gives the bytes of an id; a token folder is read as it is."""
-    from sgns_cli.corpus.build import make_tokenizer, spool
-    from sgns_cli.corpus.sources import documents
-    from sgns_cli.corpus.token_store import is_token_folder, open_token_store
-
-    if len(data.sources) == 1 and is_token_folder(Path(data.sources[0])):
-        store = open_token_store(Path(data.sources[0]))
-        token_bytes = store.tokenizer().token_bytes
-        for start, end in pairwise(store.documents.tolist()):
-            yield token_bytes, store.tokens[start:end].tolist()
-        return
-    with ExitStack() as stack:
-        reads_twice = tokenizer.train is not None or tokenizer.encoding == "whitespace"
-        stdin = stack.enter_context(spool(None)) if reads_twice and "-" in data.sources else None
-        encoder = make_tokenizer(data, tokenizer, stdin=stdin)
-        if stdin is not None:
-            stdin.seek(0)
-        for batch in documents(data, stdin=stdin):
-            for text in batch.texts:
-                yield encoder.token_bytes, encoder.encode(text).tolist()

@@ -1,7 +1,6 @@
 """Training from a config: train."""
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,9 +43,10 @@ def train(
     from sgns_cli.config_file import load_config
     from sgns_cli.corpus.token_cache import cached_token_folder
     from sgns_cli.threads import available_threads
+    from sgns_cli.training.closing import closing_notes, summary
     from sgns_cli.training.device import choose_device
     from sgns_cli.training.run import describe, prepare_run
-    from sgns_cli.training.start import Request, check_start, run_directory
+    from sgns_cli.training.start import Request, check_free, check_start, run_directory
 
     if resume and (overwrite or init_from):
         raise UsageError("--resume goes with neither --overwrite nor --init-from", "choose one of them")
@@ -58,6 +58,7 @@ def train(
     choose_device(device)
     if not dry_run:
         check_start(settings, request)
+        check_free(settings)
     with console.tokenize_progress() as show_tokens:
         store = cached_token_folder(
             settings.data,
@@ -82,8 +83,8 @@ def train(
                 show(record)
                 out.write(asdict(record))
         seconds = {"tokenize_seconds": tokenize_seconds, "total_seconds": time.perf_counter() - began}
-        out.write(training.summary(**seconds))
-        for note in training.closing_notes(**seconds):
+        out.write(summary(training, **seconds))
+        for note in closing_notes(training, **seconds):
             console.note(note)
     if not training.complete:
         raise typer.Exit(INTERRUPTED)
@@ -101,8 +102,7 @@ class _Records:
             return
         try:
             self.console.records([record])
-            sys.stdout.flush()
-        except (OutputClosed, BrokenPipeError):
+        except OutputClosed:
             self.closed = True
             self.console.note("nobody reads the records any more: training goes on without them")
 

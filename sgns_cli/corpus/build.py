@@ -1,57 +1,28 @@
-"""A corpus becomes a token folder: sources, tokenizer and store put together.
+"""A corpus becomes a token folder: reader, tokenizer and store put together.
 
 Each document is encoded as a whole, so its ids are what the tokenizer says of it, whatever the batches and
-threads. Which cached folder may stand for a corpus is decided in token_cache.py.
+threads. Which cached folder may stand for a corpus is decided in token_cache.py; what only prints tokens is
+token_stream.py.
 """
 
-import shutil
-import sys
-import tempfile
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.config import DEFAULT_ENCODING, PATTERNS, DataConfig, TokenizerConfig, TrainTokenizerConfig
-from sgns_cli.corpus.source_paths import Source, find_sources
-from sgns_cli.corpus.sources import source_documents
+from sgns_cli.corpus.reader import CorpusReader, Report, find_text_sources, spool
 from sgns_cli.corpus.text_documents import DocumentBatch
-from sgns_cli.corpus.token_store import (
-    TokenStore,
-    dtype_for,
-    is_token_folder,
-    open_token_store,
-    write_token_store,
-)
+from sgns_cli.corpus.token_store import TokenStore, dtype_for, open_token_store, write_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, EncodeError, Tokenizer, open_encoding
 from sgns_cli.corpus.whitespace import GrowingVocabulary
 from sgns_cli.errors import SgnsError
-
-SECONDS_BETWEEN_REPORTS = 0.1
-
-
-@dataclass(frozen=True)
-class TokenizeProgress:
-    """How far a token folder has come; while `stage` is `tokenizer` a BPE is being trained and there are no
-    tokens.
-    """
-
-    stage: Literal["tokenizer", "tokens"]
-    documents: int
-    tokens: int
-    bytes: int  # of the sources, as they lie on disk
-    bytes_total: int | None  # None where the sources do not tell
-    seconds: float
-
-
-Report = Callable[[TokenizeProgress], None]
 
 
 def build_token_folder(
@@ -68,30 +39,36 @@ def build_token_folder(
     fails.
 
     Raises SgnsError for sources that cannot be read, an encoding that is not at hand, a corpus without a
-    token, or a folder that exists.
+    token, or a folder that holds something.
     """
+    overwrite = overwrite or _is_empty(folder)
     if folder.exists() and not overwrite:
         raise SgnsError(f"{folder} exists already", "choose another folder, or remove it first")
-    reader = _Reader(data, find_text_sources(data), progress)
+    reader = CorpusReader(data, find_text_sources(data), progress, stdin)
     with ExitStack() as stack:
-        reader.stdin = stdin
         if tokenizer.train and reader.has_stdin:
             reader.stdin = stack.enter_context(spool(stdin))
         if tokenizer.encoding == WHITESPACE:
             return _write(reader, GrowingVocabulary(), tokenizer, folder, overwrite=overwrite, threads=1)
-        encoder = _bpe(reader, tokenizer)
+        encoder = make_tokenizer(reader, tokenizer)
         return _write(reader, encoder, tokenizer, folder, overwrite=overwrite, threads=threads)
 
 
-def make_tokenizer(data: DataConfig, tokenizer: TokenizerConfig, *, stdin: BinaryIO | None = None) -> Tokenizer:
-    """The tokenizer that a token folder of these sources would have. `stdin`, if it is to be read again, must
-    seek.
-    """
-    if not tokenizer.train and tokenizer.encoding != WHITESPACE:
-        return open_encoding(tokenizer.encoding or DEFAULT_ENCODING)
-    reader = _Reader(data, find_text_sources(data), None, stdin)
+def _is_empty(folder: Path) -> bool:
+    """Whether there is a folder with nothing in it, whose place another may take; the present one may not move."""
+    return folder.is_dir() and folder.resolve() != Path.cwd() and not any(folder.iterdir())
+
+
+def make_tokenizer(reader: CorpusReader, tokenizer: TokenizerConfig) -> Tokenizer:
+    """The tokenizer that a token folder of this corpus would have, for which the corpus is read where need be."""
     if tokenizer.train:
-        return _bpe(reader, tokenizer)
+        from sgns_cli.corpus.bpe_trainer import train_bpe
+
+        texts = (text for batch in reader.batches("tokenizer") for text in batch.texts)
+        pattern = resolve_pattern(tokenizer.train)
+        return train_bpe(texts, vocab_size=tokenizer.train.vocab_size, pattern=pattern)
+    if tokenizer.encoding != WHITESPACE:
+        return open_encoding(tokenizer.encoding or DEFAULT_ENCODING)
     vocabulary = GrowingVocabulary()
     counts = np.zeros(0, dtype=np.int64)
     for batch in reader.batches("tokenizer"):
@@ -99,76 +76,6 @@ def make_tokenizer(data: DataConfig, tokenizer: TokenizerConfig, *, stdin: Binar
         more[: len(counts)] += counts
         counts = more
     return vocabulary.by_falling_count(counts)[0]
-
-
-def spool(stdin: BinaryIO | None) -> BinaryIO:
-    """Copy standard input to an unnamed file, to read it more than once."""
-    file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - the caller closes it
-    shutil.copyfileobj(stdin or sys.stdin.buffer, file, 2**20)
-    file.seek(0)
-    return file
-
-
-def find_text_sources(data: DataConfig) -> list[Source]:
-    """`find_sources`, and no token folder among them."""
-    for name in data.sources:
-        if is_token_folder(Path(name).expanduser()):
-            raise SgnsError(f"{name} is a token folder already", "a token folder can only be trained on, and alone")
-    return find_sources(data.sources)
-
-
-@dataclass
-class _Reader:
-    """Reads the corpus, as often as asked, and reports how far it is."""
-
-    data: DataConfig
-    sources: list[Source]
-    progress: Report | None
-    stdin: BinaryIO | None = None
-    started: float = field(default_factory=time.monotonic)
-    reported: float = 0.0
-    documents: int = 0
-    bytes: int = 0
-    bytes_total: int | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        sizes = [source.size for source in self.sources]
-        self.bytes_total = None if None in sizes else sum(size for size in sizes if size is not None)
-
-    @property
-    def has_stdin(self) -> bool:
-        return any(source.kind == "stdin" for source in self.sources)
-
-    def batches(self, stage: Literal["tokenizer", "tokens"]) -> Iterator[DocumentBatch]:
-        before = self.documents = self.bytes = 0
-        for source in self.sources:
-            if source.kind == "stdin" and self.stdin is not None and self.stdin.seekable():
-                self.stdin.seek(0)
-            for batch in source_documents(source, self.data, stdin=self.stdin):
-                self.bytes = before + batch.bytes_read
-                self.documents += len(batch.texts)
-                yield batch
-                if stage == "tokenizer":
-                    self.report(stage, 0)
-            before = self.bytes
-
-    def report(self, stage: Literal["tokenizer", "tokens"], tokens: int, *, last: bool = False) -> None:
-        now = time.monotonic()
-        if self.progress is None or (now - self.reported < SECONDS_BETWEEN_REPORTS and not last):
-            return
-        self.reported = now
-        seconds = now - self.started
-        self.progress(TokenizeProgress(stage, self.documents, tokens, self.bytes, self.bytes_total, seconds))
-
-
-def _bpe(reader: _Reader, tokenizer: TokenizerConfig) -> Tokenizer:
-    if tokenizer.train is None:
-        return open_encoding(tokenizer.encoding or DEFAULT_ENCODING)
-    from sgns_cli.corpus.bpe_trainer import train_bpe
-
-    texts = (text for batch in reader.batches("tokenizer") for text in batch.texts)
-    pattern = resolve_pattern(tokenizer.train)
-    return train_bpe(texts, vocab_size=tokenizer.train.vocab_size, pattern=pattern)
 
 
 def resolve_pattern(train: TrainTokenizerConfig) -> str:
@@ -189,7 +96,7 @@ class _Encoded:
 
 
 def _write(
-    reader: _Reader,
+    reader: CorpusReader,
     encoder: Tokenizer | GrowingVocabulary,
     config: TokenizerConfig,
     folder: Path,
@@ -210,18 +117,31 @@ def _write(
             skipped.extend(encoded.skipped)
             reader.report("tokens", writer.n_tokens)
         if writer.n_tokens == 0:
-            raise _no_tokens(reader, skipped)
+            raise no_tokens(reader, skipped)
         tokenizer, new_ids = growing.by_falling_count(writer.counts) if growing else (cast(Tokenizer, encoder), None)
+        covered = _token_bytes(tokenizer, writer.counts)
         facts = {
             "bytes": text_bytes,
             "sources": reader.data.sources,
-            "options": {**reader.data.model_dump(exclude={"sources"}), "tokenizer": config.model_dump()},
+            "options": {**reader.data.model_dump(exclude={"sources"}), "tokenizer": _named(config).model_dump()},
             "skipped": skipped,
-            "notes": _notes(config, tokenizer),
+            "notes": corpus_notes(reader, config, tokenizer, text_bytes, covered),
         }
         writer.finish(tokenizer, facts, new_ids=new_ids)
         reader.report("tokens", writer.n_tokens, last=True)
     return open_token_store(folder)
+
+
+def _named(config: TokenizerConfig) -> TokenizerConfig:
+    """The config with its encoding named, where it left the choice to the default."""
+    return config if config.train or config.encoding else TokenizerConfig(encoding=DEFAULT_ENCODING)
+
+
+def _token_bytes(tokenizer: Tokenizer, counts: NDArray[np.int64]) -> int | None:
+    """How many bytes all the tokens of a corpus have; None where tokens leave out white space on purpose."""
+    if tokenizer.kind == WHITESPACE:
+        return None
+    return sum(len(tokenizer.token_bytes(id) or b"") * int(counts[id]) for id in np.flatnonzero(counts).tolist())
 
 
 def _encode(encoder: _Encoder, batch: DocumentBatch) -> _Encoded:
@@ -265,14 +185,26 @@ def _in_order(
         pool.shutdown(cancel_futures=True)
 
 
-def _no_tokens(reader: _Reader, skipped: list[dict[str, Any]]) -> SgnsError:
+def no_tokens(reader: CorpusReader, skipped: list[dict[str, Any]]) -> SgnsError:
+    """What to say of a corpus without a token."""
     names = " ".join(reader.data.sources)
     if skipped:
         return SgnsError(f"every document of {names} was skipped: {skipped[0]['reason']}", "cut the text into lines")
     return SgnsError(f"there is no token in {names}", "give sources with text in them")
 
 
-def _notes(config: TokenizerConfig, tokenizer: Tokenizer) -> list[str]:
+def corpus_notes(
+    reader: CorpusReader, config: TokenizerConfig, tokenizer: Tokenizer, text_bytes: int, token_bytes: int | None
+) -> list[str]:
+    """What people should know of a corpus that was read to its end. `token_bytes` are those of all its tokens."""
+    notes = []
+    for origin, records in reader.without_text.items():
+        are = "1 record without text" if records == 1 else f"{records:,} records without text"
+        notes.append(f"{origin}: {are} in {reader.data.column!r}, left out")
     if config.train and tokenizer.n_vocab < config.train.vocab_size:
-        return [f"{config.train.vocab_size} tokens were asked for, the corpus has merges for {tokenizer.n_vocab}"]
-    return []
+        asked = config.train.vocab_size
+        notes.append(f"{asked} tokens were asked for, the corpus has merges for {tokenizer.n_vocab}")
+    if token_bytes is not None and token_bytes < text_bytes:
+        lost = text_bytes - token_bytes
+        notes.append(f"{lost:,} of {text_bytes:,} bytes of text are in no token: the pattern does not match them")
+    return notes

@@ -14,6 +14,7 @@ import os
 import tempfile
 import threading
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -115,14 +116,27 @@ def find_rank_file(address: str, sha256: str) -> bytes | None:
     return packaged if packaged and _matches(packaged, sha256) else None
 
 
-def fetch_rank_file(address: str, sha256: str) -> bytes:
-    """`find_rank_file`, else download, check and keep. Raises SgnsError with what may be done by hand."""
-    data = find_rank_file(address, sha256)
-    if data is not None:
-        return data
+def fetch_rank_files(encoding: str, files: Sequence[tuple[str, str]]) -> dict[str, bytes]:
+    """The files of an encoding, given as (address, SHA-256), by address: found here, else downloaded and kept.
+
+    Raises SgnsError that names every file that is still to be had, and where it may be put by hand.
+    """
+    found = {address: find_rank_file(address, sha256) for address, sha256 in files}
+    for address, sha256 in files:
+        if found[address] is None:
+            try:
+                found[address] = _fetch(address, sha256)
+            except OSError as error:
+                missing = [address for address, data in found.items() if data is None]
+                raise _unavailable(encoding, missing, str(error)) from error
+    return {address: data for address, data in found.items() if data is not None}
+
+
+def _fetch(address: str, sha256: str) -> bytes:
+    """Download, check and keep a file. Raises OSError in a few words."""
     data = _download(address)
     if not _matches(data, sha256):
-        raise _unavailable(address, "what was downloaded is not the file that tiktoken expects")
+        raise OSError("what was downloaded is not the file that tiktoken expects")
     for folder in cache_folders():
         with suppress(OSError, SgnsError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -168,19 +182,23 @@ def _download(address: str) -> bytes:
     thread = threading.Thread(target=download, daemon=True)
     thread.start()
     if not connected.wait(SECONDS_TO_CONNECT):
-        raise _unavailable(address, "no connection")
+        raise OSError("no connection")
     thread.join()
     outcome = result[0] if result else OSError("stopped")
     if isinstance(outcome, Exception):
-        raise _unavailable(address, "no connection or no such file") from outcome
+        raise OSError("no connection or no such file") from outcome
     return outcome
 
 
-def _unavailable(address: str, why: str) -> SgnsError:
-    name = address.rsplit("/", 1)[-1]
-    place = cache_folders()[0] / cache_name(address)
-    package = ", or `pip install sgns-cli[offline]`" if name in OFFLINE_PACKAGE_HAS else ""
+def _unavailable(encoding: str, addresses: list[str], why: str) -> SgnsError:
+    names = [address.rsplit("/", 1)[-1] for address in addresses]
+    places = [
+        f"{name} as {cache_folders()[0] / cache_name(address)}" for name, address in zip(names, addresses, strict=True)
+    ]
+    package = ", or `pip install sgns-cli[offline]`" if set(names) <= set(OFFLINE_PACKAGE_HAS) else ""
+    are = "is" if len(names) == 1 else "are"
     return SgnsError(
-        f"{name} is not on this computer and cannot be fetched ({why}): {address}",
-        f"save it as {place}{package}",
+        f"{' and '.join(names)} of {encoding} {are} not on this computer and cannot be fetched ({why}): "
+        f"{' and '.join(addresses)}",
+        f"save {' and '.join(places)}{package}",
     )

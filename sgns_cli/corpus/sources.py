@@ -31,6 +31,22 @@ def documents(data: DataConfig, *, stdin: BinaryIO | None = None) -> Iterator[Do
     return (batch for source in sources for batch in source_documents(source, data, stdin=stdin))
 
 
+def count_bytes(data: DataConfig, *, at_most: int) -> int | None:
+    """Bytes of text in all documents, reading no more than it takes to see that there are `at_most`.
+
+    None where looking would take away what is there (stdin) or needs a network (the hub).
+    """
+    sources = find_sources(data.sources)
+    if any(source.kind in ("stdin", "hub") for source in sources):
+        return None
+    size = 0
+    for batch in (batch for source in sources for batch in source_documents(source, data)):
+        size += sum(len(text.encode(errors="replace")) for text in batch.texts)
+        if size >= at_most:
+            return at_most
+    return size
+
+
 def source_documents(source: Source, data: DataConfig, *, stdin: BinaryIO | None = None) -> Iterator[DocumentBatch]:
     """The documents of one source."""
     if source.kind == "text":
@@ -45,7 +61,7 @@ def source_documents(source: Source, data: DataConfig, *, stdin: BinaryIO | None
 def _record_documents(
     records: Iterable[dict[str, list[Any]]], origin: str, data: DataConfig
 ) -> Iterator[DocumentBatch]:
-    """The column's texts; a record in which it is missing, null or empty is no document."""
+    """The column's texts; a record in which it is missing, null or empty is no document, and is counted."""
     number = 1
     bytes_read = 0
     for columns in records:
@@ -55,17 +71,17 @@ def _record_documents(
         for text in texts:
             if not isinstance(text, str):
                 what = f"{origin}: column {data.column!r} holds {type(text).__name__}, not text"
-                raise SgnsError(what, f"name a column of text with data.column; there are: {', '.join(columns)}")
+                raise SgnsError(what, f"give --set data.column=NAME; the columns are: {', '.join(columns)}")
         if data.lowercase:
             texts = [text.lower() for text in texts]
-        if texts:
-            bytes_read += sum(map(len, texts))
-            yield DocumentBatch(origin, number, texts, bytes_read)
-            number += len(texts)
+        bytes_read += sum(map(len, texts))
+        yield DocumentBatch(origin, number, texts, bytes_read, len(columns[data.column]) - len(texts))
+        number += len(texts)
 
 
 def _missing_column(origin: str, column: str, there: list[str]) -> SgnsError:
-    return SgnsError(f"{origin} has no column {column!r}", f"set data.column to one of: {', '.join(there)}")
+    hint = f"give --set data.column=NAME; the columns are: {', '.join(there)}"
+    return SgnsError(f"{origin} has no column {column!r}", hint)
 
 
 def _file_records(path: Path, data: DataConfig) -> Iterator[dict[str, list[Any]]]:

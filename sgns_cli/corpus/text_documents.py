@@ -26,12 +26,13 @@ Errors = Literal["strict", "replace"]
 
 @dataclass(frozen=True)
 class DocumentBatch:
-    """Some documents of one source, in order; none of them is empty."""
+    """Some documents of one source, in order; none of them is empty, and there may be none."""
 
     origin: str  # the file's or the data set's name, for people
     first: int  # the number of the first document in its source, from 1
     texts: list[str]
     bytes_read: int  # of this source so far, as it lies on disk
+    without_text: int = 0  # records read for this batch that had no text
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def read_blocks(stream: BinaryIO, name: str, *, errors: Errors, raw: BinaryIO | 
             utf16 = " (it looks like UTF-16)" if at == 0 and data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
             raise SgnsError(
                 f"{name} is not UTF-8 at byte {at}: 0x{data[error.start]:02X}{utf16}",
-                "convert it to UTF-8, or set data.errors to replace",
+                "convert it to UTF-8, or give --set data.errors=replace",
             ) from error
         offset += used
         data = data[used:]

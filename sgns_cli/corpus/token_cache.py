@@ -12,13 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sgns_cli.config import DEFAULT_ENCODING, DataConfig, TokenizerConfig
-from sgns_cli.corpus.build import (
-    Report,
-    build_token_folder,
-    find_text_sources,
-    resolve_pattern,
-    spool,
-)
+from sgns_cli.corpus.build import build_token_folder, resolve_pattern
+from sgns_cli.corpus.reader import Report, find_text_sources, spool
 from sgns_cli.corpus.source_paths import Source
 from sgns_cli.corpus.token_store import FORMAT_VERSION, TokenStore, is_token_folder, open_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, encoding_names, open_encoding
@@ -43,7 +38,7 @@ def cached_token_folder(
     name is the same.
     """
     if len(data.sources) == 1 and is_token_folder(Path(data.sources[0]).expanduser()):
-        return _open_source(Path(data.sources[0]).expanduser(), data, tokenizer)
+        return open_source_folder(Path(data.sources[0]).expanduser(), data, tokenizer)
     sources = find_text_sources(data)
     with ExitStack() as stack:
         if any(source.kind == "stdin" for source in sources):
@@ -59,9 +54,9 @@ def cached_token_folder(
         )
 
 
-def _open_source(folder: Path, data: DataConfig, tokenizer: TokenizerConfig) -> TokenStore:
-    """Open a token folder that is the only source. Raises UsageError if the config asks for another
-    tokenizer.
+def open_source_folder(folder: Path, data: DataConfig, tokenizer: TokenizerConfig) -> TokenStore:
+    """Open and check a token folder that is the only source. It brings what it was made with: raises UsageError
+    if the config asks for another tokenizer, or sets a key of `data` to anything but its default or that.
     """
     store = open_token_store(folder, verify=True)
     has = store.meta["tokenizer"]
@@ -74,14 +69,16 @@ def _open_source(folder: Path, data: DataConfig, tokenizer: TokenizerConfig) -> 
         differs = tokenizer.encoding is not None and open_encoding(tokenizer.encoding).fingerprint != has["fingerprint"]
     if differs:
         raise UsageError(
-            f"{folder} was made with another tokenizer ({has['name']}) than the config's",
-            "leave the section `tokenizer` out: a token folder brings its own",
+            f"{folder} was made with another tokenizer ({has['name']}) than the one that is asked for",
+            "name no tokenizer: a token folder brings its own",
         )
-    if data.lowercase and not store.meta.get("options", {}).get("lowercase"):
-        raise UsageError(
-            f"data.lowercase is true, and the text of {folder} was not lowercased",
-            "make the token folder again",
-        )
+    made_with = store.meta.get("options", {})
+    for key, value in data.model_dump(exclude={"sources"}, exclude_defaults=True).items():
+        if made_with.get(key) != value:
+            raise UsageError(
+                f"data.{key} is {json.dumps(value)}, and {folder} was made with {json.dumps(made_with.get(key))}",
+                "leave it out, or make the token folder again",
+            )
     return store
 
 

@@ -56,6 +56,10 @@ class Tokenizer(Protocol):
         """The ids of several texts one after the other, and how many each has."""
         ...
 
+    def unknown(self, text: str) -> dict[int, str]:
+        """What of a text has no id and is left out by `encode`, by its place among all of the text's tokens."""
+        ...
+
     def token_bytes(self, id: int) -> bytes | None:
         """The bytes of an id, special tokens too; None for a hole."""
         ...
@@ -138,6 +142,9 @@ class BpeTokenizer:
                 raise EncodeError(f"the tokenizer gave up on a text: {error}", "cut the text into lines") from error
             raise
 
+    def unknown(self, text: str) -> dict[int, str]:
+        return {}
+
     @cached_property
     def _tokens(self) -> list[bytes | None]:
         tokens: list[bytes | None] = [None] * self.n_vocab
@@ -192,7 +199,9 @@ def open_encoding(name_or_file: str) -> Tokenizer:
         return tokenizer
     near = difflib.get_close_matches(name_or_file, [*names, WHITESPACE], n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join([*names, WHITESPACE])}."
-    raise UsageError(f"unknown encoding {name_or_file!r}", f"{hint} A rank file's name ends in .tiktoken")
+    raise UsageError(
+        f"tokenizer.encoding: unknown encoding {name_or_file!r}", f"{hint} A rank file's name ends in .tiktoken"
+    )
 
 
 def read_rank_file(path: Path) -> BpeTokenizer:
@@ -244,7 +253,7 @@ def ranks_at_hand(name: str) -> bool:
 
 
 def _open_named(name: str) -> BpeTokenizer:
-    files = {address: rank_files.fetch_rank_file(address, sha256) for address, sha256 in _files_of(name)}
+    files = rank_files.fetch_rank_files(name, _files_of(name))
     specification = _construct(name, lambda address, _=None: files[address])
     return BpeTokenizer(
         name, specification["pat_str"], specification["mergeable_ranks"], specification["special_tokens"]

@@ -47,6 +47,9 @@ class WhitespaceTokenizer:
         ids = np.concatenate(pieces) if pieces else np.zeros(0, np.uint32)
         return ids, np.array([len(piece) for piece in pieces], dtype=np.int64)
 
+    def unknown(self, text: str) -> dict[int, str]:
+        return {place: word for place, word in enumerate(text.split()) if word not in self._ids}
+
     def token_bytes(self, id: int) -> bytes | None:
         return self._tokens[id].encode() if 0 <= id < len(self._tokens) else None
 

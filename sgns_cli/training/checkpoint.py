@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from sgns_cli import run_folder
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import checksum, publish_folder, write_json
+from sgns_cli.folders import checksum, publish_file, publish_folder, write_json
 from sgns_cli.tensors import TensorStream, map_tensors, whole, write_tensors
 from sgns_cli.training.engine import PIECE, Matrices, empty_matrices, initial_matrices
 from sgns_cli.training.problem import Problem
+from sgns_cli.training.trainer import diverged
 
 
 def save_step(
@@ -40,6 +41,9 @@ def save_step(
     model = {"embeddings": _by_id(problem, matrices["vectors"])}
     if problem.positions_learned:
         model["positions"] = whole(np.ascontiguousarray(matrices["positions"][:, : problem.model.dim]))
+    for name, matrix in matrices.items():
+        if not all(np.isfinite(matrix[start : start + PIECE]).all() for start in range(0, len(matrix), PIECE)):
+            raise diverged(f"{name} hold a number that is not finite at step {step}")
     with publish_folder(folder, overwrite=True) as hidden:
         write_tensors(hidden / run_folder.MODEL, model)
         write_tensors(
@@ -71,9 +75,10 @@ def load_step(folder: Path, problem: Problem) -> Matrices:
     """The matrices of a step, in training rows. Raises SgnsError if a file is damaged or does not fit the problem."""
     state = run_folder.read_state(folder)
     for name in (run_folder.MODEL, run_folder.TRAINING):
-        if state.get("checksums", {}).get(name) != checksum(folder / name):
+        whole_file = (folder / name).is_file() and state.get("checksums", {}).get(name) == checksum(folder / name)
+        if not whole_file:
             raise SgnsError(
-                f"{folder / name} is damaged: its checksum differs from state.json",
+                f"{folder / name} is damaged: it is not the file that state.json tells of",
                 f"remove {folder} and resume from the step before it",
             )
     tensors = {**map_tensors(folder / run_folder.MODEL), **map_tensors(folder / run_folder.TRAINING)}
@@ -130,7 +135,8 @@ def trim_metrics(path: Path, step: int) -> None:
         record = _record(line)
         if record is not None and record.get("step", 0) <= step:
             kept.append(line + "\n")
-    path.write_text("".join(kept), encoding="utf-8")
+    with publish_file(path) as hidden:
+        hidden.write_text("".join(kept), encoding="utf-8")
 
 
 def remove_old_steps(run: Path, keep: int) -> None:
@@ -150,11 +156,6 @@ def _by_id(problem: Problem, matrix: NDArray[np.float32]) -> TensorStream:
             part = rows[start : start + PIECE]
             piece = np.zeros((len(part), dim), np.float32)
             piece[part >= 0] = matrix[part[part >= 0], :dim]
-            if not np.isfinite(piece).all():
-                raise SgnsError(
-                    "a matrix holds a number that is not finite: training diverged, nothing was saved",
-                    "lower train.learning_rate and train again; checkpoints before this one are as they were",
-                )
             yield piece
 
     return TensorStream(np.dtype("<f4"), (len(rows), dim), pieces())

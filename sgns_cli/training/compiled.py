@@ -1,14 +1,17 @@
 """How this project compiles with Numba: one decorator, one place for the compiled code.
 
-Compiled code is kept in the user's cache folder under a name made from the kernels' sources, so that it survives a
+Compiled code is kept in the user's cache folder under a name made from the sources compiled, so that it survives a
 read-only install, and a change in any of them (Numba watches only the file of the function itself) compiles anew.
 """
 
+import atexit
 import hashlib
 import math
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -26,7 +29,12 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 def jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile, and keep the result on disk. See `OPTIONS`."""
-    return cast("Callable[P, R]", numba.njit(cache=True, **OPTIONS)(function))
+    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = before or str(_cache_folder())  # type: ignore[attr-defined]
+    try:
+        return cast("Callable[P, R]", numba.njit(cache=True, **OPTIONS)(function))
+    finally:
+        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
 def inline(function: Callable[P, R]) -> Callable[P, R]:
@@ -42,10 +50,12 @@ def aligned_zeros(*shape: int) -> NDArray[np.float32]:
     return room[start : start + size].reshape(shape)
 
 
+@cache
 def _cache_folder() -> Path:
+    """Where compiled code is kept: the user's cache, or a folder of the user's own among the temporary files."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for source in sorted([*here.glob("*.py"), *here.glob("kernels/*.py")]):
+    for source in [here / "compiled.py", here / "draws.py", *sorted(here.glob("kernels/*.py"))]:
         digest.update(source.read_bytes())
     name = f"sgns/numba-{digest.hexdigest()[:16]}"
     try:
@@ -54,12 +64,7 @@ def _cache_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
-    except (OSError, RuntimeError):  # no home, or one that may not be written to
-        user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-        folder = Path(tempfile.gettempdir()) / f"sgns-{user}" / name
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # no home, or one that may not be written to: compile anew in each process
+        folder = Path(tempfile.mkdtemp(prefix="sgns-numba-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder
-
-
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]

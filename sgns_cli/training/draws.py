@@ -1,7 +1,7 @@
 """The draws of training: which tokens are kept, how far a window reaches, which negatives a block meets.
 
 Every draw is a function of (seed, epoch, position in the corpus) alone: no generator, no state, so any round can be
-drawn by itself, by any thread, in any order. This is the only place that draws; every kernel is given what it makes.
+drawn by itself, in any order, and by any thread. This is the only place that draws; a kernel is given what it makes.
 
 A *round* is a fixed span of the corpus; its kept tokens are the centres, cut into blocks of BLOCK. Windows reach over
 kept tokens, also those just outside the span, never into another document, never outside the region trained on.
@@ -54,7 +54,7 @@ class Draws(NamedTuple):
     places: NDArray[np.int64]  # [n] their positions in the corpus
     low: NDArray[np.int32]  # [n] a centre's window is low..high-1 without the centre itself
     high: NDArray[np.int32]  # [n]
-    offsets: NDArray[np.int32]  # [n] a token's position in its document before anything is dropped
+    offsets: NDArray[np.int64]  # [n] a token's position in its document before anything is dropped
     negatives: NDArray[np.int32]  # [blocks * N] training rows
 
 
@@ -99,7 +99,7 @@ def new_draws(span: int, window: int, shared: int) -> Draws:
         np.empty(n, np.int64),
         np.empty(n, np.int32),
         np.empty(n, np.int32),
-        np.empty(n, np.int32),
+        np.empty(n, np.int64),
         np.empty((span + BLOCK - 1) // BLOCK * shared, np.int32),
     )
 

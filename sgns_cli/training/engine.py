@@ -15,6 +15,7 @@ from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, 
 from sgns_cli.training.problem import Problem
 
 if TYPE_CHECKING:
+    from sgns_cli.training.kernels.cpu import Schedule
     from sgns_cli.training.kernels.reference import Round
 
 Floats = NDArray[np.float32]
@@ -27,6 +28,7 @@ class Engine(Protocol):
     """Trains rounds in order. `device` names what it runs on."""
 
     device: str
+    threads: int
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
         """Train the rounds of corpus tokens [start, stop): the sum of the losses of their pairs, and their number."""
@@ -84,6 +86,7 @@ class CpuEngine:
     """The compiled kernel (kernels/cpu.py) on one core."""
 
     device = "cpu"
+    threads = 1
 
     def __init__(self, problem: Problem, matrices: Matrices) -> None:
         from sgns_cli.training.kernels import cpu, cpu_memory
@@ -104,39 +107,29 @@ class CpuEngine:
             shared=problem.shared_negatives,
             context_length=problem.model.context_length if problem.positions_learned else 0,
         )
-        self._schedule = cpu.Schedule(
-            seed=problem.train.seed,
-            span=problem.span,
-            learning_rate=problem.train.learning_rate,
-            final_learning_rate=problem.train.final_learning_rate,
-            tokens=problem.total_tokens,
-        )
+        self._schedule = cpu.Schedule(problem.train.seed, problem.span)
         self._work = cpu.new_work(self._tables, self._objective, problem.span)
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
-        return self._rounds(self._problem.corpus, self._schedule.seed, epoch, start, stop, True)
+        rates = self._problem.learning_rates(epoch, start, stop)
+        return self._rounds(self._problem.corpus, self._schedule, epoch, start, stop, rates)
 
     def evaluate(self) -> tuple[float, int]:
         held_out = self._problem.held_out
         if held_out is None:
             return 0.0, 0
-        return self._rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, False)
+        fixed = self._schedule._replace(seed=0)
+        return self._rounds(held_out, fixed, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
 
     def matrices(self) -> Matrices:
         return self._matrices
 
-    def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, learn: bool) -> tuple[float, int]:
+    def _rounds(
+        self, corpus: Corpus, schedule: "Schedule", epoch: int, start: int, stop: int, rates: Floats
+    ) -> tuple[float, int]:
+        chances = self._problem.vocabulary.chances
         return self._run(
-            corpus,
-            self._problem.vocabulary.chances,
-            self._tables,
-            self._objective,
-            self._schedule._replace(seed=seed),
-            self._work,
-            epoch,
-            start,
-            stop,
-            learn,
+            corpus, chances, self._tables, self._objective, schedule, self._work, epoch, start, stop, rates
         )
 
 
@@ -149,6 +142,7 @@ class ReferenceEngine:
         from sgns_cli.training.kernels import reference
 
         self.device = device
+        self.threads = 1
         self._problem = problem
         self._reference = reference
         self._draws = new_draws(problem.span, problem.model.window, problem.shared_negatives)
@@ -156,28 +150,26 @@ class ReferenceEngine:
         self._parameters = reference.Parameters(on_device["vectors"], on_device["contexts"], on_device.get("positions"))
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
-        problem = self._problem
-        loss, pairs = 0.0, 0
-        for begin in range(start, stop, problem.span):
-            rate = problem.learning_rate(epoch * problem.epoch_rounds + begin // problem.span)
-            end = min(begin + problem.span, stop)
-            for draws in self._parts(problem.corpus, problem.train.seed, epoch, begin, end):
-                more, count = self._reference.train_round(
-                    self._parameters, draws, negatives=problem.model.negatives, learning_rate=rate
-                )
-                loss, pairs = loss + more, pairs + count
-        return loss, pairs
+        rates = self._problem.learning_rates(epoch, start, stop)
+        return self._rounds(self._problem.corpus, self._problem.train.seed, epoch, start, stop, rates)
 
     def evaluate(self) -> tuple[float, int]:
-        held_out, span = self._problem.held_out, self._problem.span
-        loss, pairs = 0.0, 0
+        held_out = self._problem.held_out
         if held_out is None:
-            return loss, pairs
-        for begin in range(held_out.begin, held_out.end, span):
-            for draws in self._parts(held_out, 0, HELD_OUT_EPOCH, begin, min(begin + span, held_out.end)):
-                more, count = self._reference.round_loss(
-                    self._parameters, draws, negatives=self._problem.model.negatives
-                )
+            return 0.0, 0
+        return self._rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
+
+    def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
+        span, negatives = self._problem.span, self._problem.model.negatives
+        loss, pairs = 0.0, 0
+        for number, begin in enumerate(range(start, stop, span)):
+            for draws in self._parts(corpus, seed, epoch, begin, min(begin + span, stop)):
+                if len(rates):
+                    more, count = self._reference.train_round(
+                        self._parameters, draws, negatives=negatives, learning_rate=float(rates[number])
+                    )
+                else:
+                    more, count = self._reference.round_loss(self._parameters, draws, negatives=negatives)
                 loss, pairs = loss + more, pairs + count
         return loss, pairs
 

@@ -34,7 +34,7 @@ class Problem:
     @cached_property
     def shared_negatives(self) -> int:
         """N: negatives that the centres of a block share, about 6 for each of K, in whole vectors of 16."""
-        return max(16, math.ceil(6 * self.model.negatives / 16) * 16)
+        return math.ceil(6 * self.model.negatives / 16) * 16
 
     @cached_property
     def span(self) -> int:
@@ -72,6 +72,12 @@ class Problem:
         """max(final, initial * (1 - f)) at the share f of the corpus passed after `step` rounds."""
         passed = self.tokens_seen(step) / max(self.total_tokens, 1)
         return max(self.train.learning_rate * (1 - passed), self.train.final_learning_rate)
+
+    def learning_rates(self, epoch: int, start: int, stop: int) -> NDArray[np.float32]:
+        """The learning rate of each round of the corpus tokens [start, stop) of an epoch."""
+        first = epoch * self.epoch_rounds + start // self.span
+        count = math.ceil((stop - start) / self.span)
+        return np.array([self.learning_rate(first + number) for number in range(count)], np.float32)
 
 
 def make_problem(

@@ -32,11 +32,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run starts: its matrices (none if it is complete already), and the state of the step it goes on from."""
+    """Where a run starts: its matrices, and the state of the step it goes on from. A complete run has no matrices."""
 
     matrices: Matrices
     notes: list[str]
     state: dict[str, Any] | None = None
+    complete: bool = False
 
     @property
     def step(self) -> int:
@@ -44,8 +45,9 @@ class Start:
 
 
 def run_directory(config: Config) -> Path:
-    """run.directory; the loader has filled it in."""
-    return Path(config.run.directory or "runs/run")
+    """run.directory, which the loader has filled in, as a path that has a name."""
+    directory = Path(config.run.directory or "")
+    return directory if directory.name not in ("", "..") else directory.resolve()
 
 
 def check_start(config: Config, request: Request) -> None:
@@ -55,11 +57,9 @@ def check_start(config: Config, request: Request) -> None:
         run_folder.resolve_step(request.init_from)
     if folder.exists() and not folder.is_dir():
         raise SgnsError(f"{folder} is a file, not a run folder", "choose another run.directory")
-    with lock_run(folder):
-        pass
     if not folder.exists() or not any(folder.iterdir()):
         return
-    if (request.resume or request.overwrite) and not (folder / run_folder.CONFIG).exists():
+    if not run_folder.is_run_folder(folder):
         raise SgnsError(
             f"{folder} is not empty and is no run folder", "choose another run.directory, or empty it yourself"
         )
@@ -70,6 +70,12 @@ def check_start(config: Config, request: Request) -> None:
             f"the run folder {folder} is not empty",
             "add --resume to go on with it, --overwrite to replace it, or -o DIR to train elsewhere",
         )
+
+
+def check_free(config: Config) -> None:
+    """Refuse a run directory that another training is writing at this moment. Raises SgnsError."""
+    with lock_run(run_directory(config)):
+        pass
 
 
 @contextmanager
@@ -88,7 +94,7 @@ def lock_run(folder: Path) -> Iterator[None]:
         raise SgnsError(
             f"another training is writing {folder} at this moment", "wait for it to end, or train elsewhere with -o DIR"
         ) from error
-    except OSError:  # a folder that cannot be written to: the first thing written there will say so
+    except OSError:  # a folder without write permission or locks: what is written there first will say more
         yield
         return
     try:
@@ -122,11 +128,15 @@ def _resume(folder: Path, step: Path, config: Config, problem: Problem, fingerpr
     for name, fingerprint in fingerprints.items():
         if state.get("fingerprints", {}).get(name) != fingerprint:
             raise _cannot_resume(folder, f"the {name} is not the one it was started with", "restore it")
+    if state.get("tokens_seen") != problem.tokens_seen(int(state["step"])):
+        raise _cannot_resume(
+            folder, "its rounds have another length than this version of sgns gives them", "use that one"
+        )
     if int(state["step"]) >= problem.total_rounds:
         note = (
             f"{folder} is complete at step {state['step']:,}: nothing is left to train (a larger train.epochs goes on)"
         )
-        return Start({}, [note], state)
+        return Start({}, [note], state, complete=True)
     notes = []
     before = load_config(folder / run_folder.CONFIG, []).train.epochs
     if config.train.epochs > before:
@@ -144,7 +154,11 @@ def _check_same_config(folder: Path, config: Config) -> None:
     for section in ("data", "tokenizer", "model", "train"):
         now, then = getattr(config, section).model_dump(), getattr(old, section).model_dump()
         for key in then:
-            if key == "sources" or now[key] == then[key] or (section == "tokenizer" and now[key] is None):
+            if (
+                key in ("sources", "deterministic")
+                or now[key] == then[key]
+                or (section == "tokenizer" and now[key] is None)
+            ):
                 continue
             if (section, key) == ("train", "epochs") and now[key] > then[key]:
                 continue

@@ -27,8 +27,8 @@ class Progress:
     loss: float | None  # None if no pair was trained
     held_out_loss: float | None  # when new
     learning_rate: float
-    tokens_per_second: float  # over all the seconds of the loop
-    seconds: float  # in the loop, those before a resume too
+    tokens_per_second: float  # tokens_seen over seconds
+    seconds: float  # in the rounds, those before a resume too; not in held-out losses and checkpoints
     device: str
     threads: int
 
@@ -61,6 +61,7 @@ def train(
     """Train from `origin` on to the end, or until `stopped()`; every record that ends a stretch is saved first.
 
     `save` is called with the record of the step to save: at each checkpoint interval, when stopped, and at the end.
+    Where nothing was done there is no record.
     Raises SgnsError if the loss is no longer a number; nothing is saved then.
     """
     step, seconds = origin.step, origin.seconds
@@ -71,6 +72,8 @@ def train(
     while True:
         done = step >= problem.total_rounds
         halt = done or stopped()
+        if halt and step == origin.step > 0:
+            return  # nothing was done since that step was saved
         now = time.monotonic()
         checkpoint = halt or now - saved >= pace.checkpoint_minutes * 60
         if checkpoint or now - reported >= pace.log_seconds:
@@ -89,7 +92,7 @@ def train(
                 tokens_per_second=problem.tokens_seen(step) / max(seconds, 1e-9),
                 seconds=seconds,
                 device=engine.device,
-                threads=1,
+                threads=engine.threads,
             )
             _check(record)
             if checkpoint:
@@ -117,7 +120,12 @@ def _mean(loss: float, pairs: int) -> float | None:
 def _check(record: Progress) -> None:
     for loss in (record.loss, record.held_out_loss):
         if loss is not None and not math.isfinite(loss):
-            raise SgnsError(
-                f"the loss is {loss} at step {record.step} (learning rate {record.learning_rate:g}): training diverged",
-                "lower train.learning_rate and train again; checkpoints before this one are as they were",
-            )
+            raise diverged(f"the loss is {loss} at step {record.step} (learning rate {record.learning_rate:g})")
+
+
+def diverged(what: str) -> SgnsError:
+    """Training has gone where no number can follow."""
+    return SgnsError(
+        f"{what}: training diverged",
+        "lower train.learning_rate and train again; checkpoints before this one are as they were",
+    )

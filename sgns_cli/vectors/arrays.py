@@ -17,7 +17,7 @@ from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.folders import publish_file
 from sgns_cli.npy import write_npy
 from sgns_cli.tensors import TensorStream, whole, write_tensors
-from sgns_cli.vectors.embed import Embedder, Ids, Vectors
+from sgns_cli.vectors.embed import Embedder, Tokens, Vectors
 
 SUFFIXES = (".npy", ".safetensors")
 
@@ -41,16 +41,16 @@ def mask_path(path: Path) -> Path:
     return path.with_suffix(".mask.npy")
 
 
-def write_texts(path: Path, embedder: Embedder, texts: Sequence[Ids]) -> tuple[int, ...]:
+def write_texts(path: Path, embedder: Embedder, texts: Sequence[Tokens]) -> tuple[int, ...]:
     """Write every token's vector and return the shape of the vectors.
 
     .npy: [tokens, dim] for one text, [texts, tokens, dim] for several of one length. .safetensors: `vectors`
     [tokens, dim] of all texts one after the other, `ids` [tokens], `offsets` [texts + 1].
     """
     dim = embedder.model.dim
-    lengths = {len(ids) for ids in texts}
-    total = sum(len(ids) for ids in texts)
-    pieces = (embedder.embed(ids) for ids in texts)
+    lengths = {len(text.ids) for text in texts}
+    total = sum(len(text.ids) for text in texts)
+    pieces = (embedder.embed(text) for text in texts)
     if path.suffix == ".safetensors":
         return _write_safetensors(path, Rows((total, dim), pieces), _ids_and_offsets(texts))
     if len(texts) > 1 and len(lengths) > 1:
@@ -62,27 +62,28 @@ def write_texts(path: Path, embedder: Embedder, texts: Sequence[Ids]) -> tuple[i
     return _write_npy(path, Rows(shape, pieces))
 
 
-def write_pooled(path: Path, embedder: Embedder, texts: Sequence[Ids]) -> tuple[int, ...]:
+def write_pooled(path: Path, embedder: Embedder, texts: Sequence[Tokens]) -> tuple[int, ...]:
     """Write the mean vector of each text, [texts, dim]; a .safetensors file has `ids` and `offsets` too."""
-    rows = Rows((len(texts), embedder.model.dim), (embedder.pool(ids) for ids in texts))
+    rows = Rows((len(texts), embedder.model.dim), (embedder.pool(text) for text in texts))
     if path.suffix == ".safetensors":
         return _write_safetensors(path, rows, _ids_and_offsets(texts))
     return _write_npy(path, rows)
 
 
-def write_sequences(path: Path, embedder: Embedder, sequences: Sequence[Ids], *, length: int) -> tuple[int, ...]:
-    """Write sequences as [sequences, length, dim], short ones padded with zeros.
+def write_sequences(path: Path, embedder: Embedder, sequences: Sequence[Tokens], *, length: int) -> tuple[int, ...]:
+    """Write sequences as [sequences, length, dim], zero where there is no token: behind the last, or at a word
+    without an id.
 
     `mask` [sequences, length] is true where there is a token. .npy: FILE.mask.npy beside it. .safetensors:
     `vectors`, `ids` (0 in the padding), `mask`.
     """
     rows = Rows((len(sequences), length, embedder.model.dim), _padded(embedder, sequences, length))
     mask = np.zeros((len(sequences), length), dtype=np.bool_)
-    for row, ids in zip(mask, sequences, strict=True):
-        row[: len(ids)] = True
+    for row, sequence in zip(mask, sequences, strict=True):
+        row[sequence.positions] = True
     if path.suffix == ".safetensors":
         padded = np.zeros(mask.shape, dtype=np.int64)
-        padded[mask] = np.concatenate([*sequences, np.zeros(0, np.int64)])
+        padded[mask] = _all_ids(sequences)
         return _write_safetensors(path, rows, {"ids": padded, "mask": mask})
     shape = _write_npy(path, rows)
     with publish_file(mask_path(path)) as hidden:
@@ -90,17 +91,21 @@ def write_sequences(path: Path, embedder: Embedder, sequences: Sequence[Ids], *,
     return shape
 
 
-def _padded(embedder: Embedder, sequences: Sequence[Ids], length: int) -> Iterator[Vectors]:
-    for ids in sequences:
+def _padded(embedder: Embedder, sequences: Sequence[Tokens], length: int) -> Iterator[Vectors]:
+    for sequence in sequences:
         vectors = np.zeros((length, embedder.model.dim), dtype=np.float32)
-        vectors[: len(ids)] = embedder.embed(ids)
+        vectors[sequence.positions] = embedder.embed(sequence)
         yield vectors
 
 
-def _ids_and_offsets(texts: Sequence[Ids]) -> dict[str, NDArray[np.int64]]:
+def _all_ids(texts: Sequence[Tokens]) -> NDArray[np.int64]:
+    return np.concatenate([*(text.ids for text in texts), np.zeros(0, np.int64)])
+
+
+def _ids_and_offsets(texts: Sequence[Tokens]) -> dict[str, NDArray[np.int64]]:
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)
-    offsets[1:] = np.cumsum([len(ids) for ids in texts])
-    return {"ids": np.concatenate([*texts, np.zeros(0, np.int64)]), "offsets": offsets}
+    offsets[1:] = np.cumsum([len(text.ids) for text in texts])
+    return {"ids": _all_ids(texts), "offsets": offsets}
 
 
 def _write_npy(path: Path, rows: Rows) -> tuple[int, ...]:

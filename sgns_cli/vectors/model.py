@@ -69,7 +69,14 @@ class Model:
 
     def encode(self, text: str) -> NDArray[np.uint32]:
         """The ids of a text, read as the texts of training were."""
-        return self.tokenizer.encode(text.lower() if self.lowercase else text)
+        return self.tokenizer.encode(self._as_trained(text))
+
+    def unknown(self, text: str) -> dict[int, str]:
+        """What of a text has no id, by its place among the text's tokens; only whitespace words can have none."""
+        return self.tokenizer.unknown(self._as_trained(text))
+
+    def _as_trained(self, text: str) -> str:
+        return text.lower() if self.lowercase else text
 
 
 def resolve_model(

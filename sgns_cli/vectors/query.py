@@ -128,12 +128,13 @@ def _mean_of_parts(model: Model, text: str, found: Sequence[int], *, suggest: bo
             raise SgnsError(f"{text!r} was never trained: {_seen(model, found[0])}", hint)
         why = f"is {len(parts)} tokens, none of them trained: {split}" if parts else "is no token of this model"
         raise SgnsError(f"{text!r} {why}", hint)
-    if len(parts) == 1:
-        return Query(text, tuple(trained), (f"{text!r} is read as {split}",))
-    note = f"{text!r} is {len(parts)} tokens: {split}; asking for their mean"
+    many = f"is {len(parts)} tokens: {split}; asking for their mean"
+    note = f"{text!r} " + (many if len(parts) > 1 else f"is read as {split}")
     untrained = dict.fromkeys(name_token(model, id) for id in parts if not model.trained[id])
-    if untrained:
-        note += f", without those never trained: {', '.join(untrained)}"
+    unknown = dict.fromkeys(model.unknown(text).values())
+    for left_out, why in ((untrained, "never trained"), (unknown, "not in the vocabulary")):
+        if left_out:
+            note += f", without those {why}: {', '.join(left_out)}"
     return Query(text, tuple(trained), (note,))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from sgns_cli.vectors.embed import Ids, Vectors
+from sgns_cli.vectors.embed import Tokens, Vectors
 from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.neighbors import Answers
 from sgns_cli.vectors.query import Query, name_token
@@ -31,9 +31,11 @@ def token_fields(model: Model, id: int) -> Record:
     return {"token": name_token(model, id), "id": id, "bytes": (model.tokenizer.token_bytes(id) or b"").hex()}
 
 
-def embed_records(model: Model, text: int, ids: Ids, vectors: Vectors, *, sequence: int | None) -> Iterator[Record]:
+def embed_records(
+    model: Model, text: int, tokens: Tokens, vectors: Vectors, *, sequence: int | None
+) -> Iterator[Record]:
     """One record a token; `sequence` is its number where texts are cut into sequences."""
-    for position, (id, vector) in enumerate(zip(ids.tolist(), vectors, strict=True)):
+    for position, id, vector in zip(tokens.positions.tolist(), tokens.ids.tolist(), vectors, strict=True):
         where: Record = {"text": text} if sequence is None else {"text": text, "sequence": sequence}
         yield {
             **where,

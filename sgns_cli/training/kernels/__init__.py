@@ -1,1 +1,1 @@
-"""One round of training, three ways: the specification in torch, and kernels that are tested against it."""
+"""One round of training, twice: the specification in torch, and the CPU kernel that is tested against it."""

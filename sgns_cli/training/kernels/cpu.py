@@ -2,7 +2,7 @@
 
 A round has two halves. First its blocks (cpu_block.py), each from the parameters as they stood when the round began.
 Then the rows: every row that the round touched takes the sum of its deltas, in block order, times a step that its
-curvature limits. Nothing depends on which thread did what, so the result is the same at any number of threads.
+curvature limits. Blocks do not depend on one another, nor do rows, so they could be shared out among threads.
 """
 
 from typing import NamedTuple
@@ -28,13 +28,10 @@ from sgns_cli.training.kernels.simd import load, muladd, splat, store, zeros
 
 
 class Schedule(NamedTuple):
-    """Which draws, and how the learning rate falls with the corpus tokens passed: max(final, initial * (1 - f))."""
+    """Which draws, in rounds of which length."""
 
     seed: int
     span: int  # corpus tokens a round
-    learning_rate: float
-    final_learning_rate: float
-    tokens: int  # corpus tokens over all epochs
 
 
 class Lists(NamedTuple):
@@ -74,12 +71,12 @@ def run_rounds(
     epoch: int,
     start: int,
     stop: int,
-    learn: bool,
+    rates: Floats,
 ) -> tuple[float, int]:
     """Run the rounds of [start, stop) in the corpus, which begins at a round of `epoch`.
 
-    Returns the sum of the losses of the pairs, each before its round's step, and the number of pairs. Without `learn`
-    the tables stay as they are.
+    `rates` are the learning rates of the rounds; where there are none, the tables stay as they are. Returns the sum of
+    the losses of the pairs, each before its round's step, and the number of pairs.
     """
     draws, scratch, deltas, lists = work.draws, work.scratch, work.deltas, work.lists
     loss, pairs = 0.0, 0
@@ -88,7 +85,6 @@ def run_rounds(
         first, last = draw_round(
             draws, corpus, chances, schedule.seed, epoch, begin, end, objective.window, objective.shared
         )
-        rate = learning_rate(schedule, epoch * (corpus.end - corpus.begin) + begin - corpus.begin)
         for part in range(first, last, PART):
             blocks = (min(part + PART, last) - part + BLOCK - 1) // BLOCK
             for number in range(blocks):
@@ -97,16 +93,9 @@ def run_rounds(
                 more, count = block_deltas(block, draws, tables, objective, scratch, deltas)
                 loss += more
                 pairs += count
-            if learn:
-                _step(tables, objective, deltas, blocks, lists, rate)
+            if rates.size > 0:
+                _step(tables, objective, deltas, blocks, lists, rates[(begin - start) // schedule.span])
     return loss, pairs
-
-
-@inline
-def learning_rate(schedule: Schedule, passed: int) -> np.float32:
-    """The learning rate once `passed` corpus tokens are behind."""
-    fall = 1.0 - passed / schedule.tokens
-    return np.float32(max(schedule.learning_rate * fall, schedule.final_learning_rate))
 
 
 @inline

@@ -103,7 +103,7 @@ def _load_centres(
         k, slot = block.centre + b, block.number * BLOCK + b
         if k >= block.last:
             deltas.x_rows[slot] = deltas.x_places[slot] = -1
-            scratch.low[b] = scratch.high[b] = scratch.weight[b] = scratch.x_norms[b] = _F(0)
+            scratch.low[b] = scratch.high[b] = scratch.contexts[b] = scratch.x_norms[b] = _F(0)
             _clear(scratch.x, b * width, width)
             continue
         low, high = draws.low[k], draws.high[k]
@@ -111,12 +111,12 @@ def _load_centres(
         contexts = high - low - 1
         pairs += contexts
         scratch.low[b], scratch.high[b] = _F(low - corner), _F(high - corner)
-        scratch.weight[b] = _F(objective.negatives * contexts) / _F(objective.shared)
+        scratch.contexts[b] = _F(contexts)
         deltas.x_rows[slot] = draws.rows[k]
         scratch.x_norms[b] = _copy(tables.vectors, draws.rows[k], scratch.x, b * width, width)
         if objective.context_length > 0:
             place = draws.offsets[k] % objective.context_length
-            deltas.x_places[slot] = place
+            deltas.x_places[slot] = np.int32(place)
             scratch.x_norms[b] = _add_position(tables.positions, place, scratch.x, b * width, width)
     return pairs, lowest, highest
 
@@ -233,12 +233,12 @@ def _gradients(block: Block, objective: Objective, scratch: Scratch, deltas: Del
             curvature = curvature_of(score, large) * in_window
             x_curvature = muladd(curvature, load_outputs(scratch.o_norms, g * 4), x_curvature)
             store(scratch.curvature, g * 16, muladd(curvature, x_norms, load(scratch.curvature, g * 16)))
-        weights = load_centres(scratch.weight, c * 4)
+        contexts_of = load_centres(scratch.contexts, c * 4)
         for n in range(shared // 4):
             g = contexts // 4 + n
             tile = (c * groups + g) * 16
             score = load(scratch.gradient, tile)
-            weight = weights - per_negative * load(scratch.clashes, (c * (shared // 4) + n) * 16)
+            weight = per_negative * (contexts_of - load(scratch.clashes, (c * (shared // 4) + n) * 16))
             small, large, log1p = sigmoids(score)
             push = where_less(score, zeros(), small, large) * weight  # sigmoid(s)
             store(scratch.gradient, tile, zeros() - push)

@@ -56,7 +56,7 @@ class Scratch(NamedTuple):
     low: Floats  # [B] first context row of a centre's window
     high: Floats  # [B] one past its last
     own: Floats  # [B] the context row that is the centre itself
-    weight: Floats  # [B] of a negative that clashes with nothing
+    contexts: Floats  # [B] how many contexts a centre has
     clashes: Floats  # [B/4, N/4, 16] how many contexts of a centre equal a negative
     gradient: Floats  # [B/4, P/4, 16] S, then G
     curvature: Floats  # [P/4, 16] of the output rows, not yet summed over the centres of a tile
@@ -85,7 +85,7 @@ context_rows = inline(padded_contexts)
 @inline
 def band_end(c: int, window: int) -> int:
     """One past the last tile of context rows that the windows of centre tile c reach; c itself is the first."""
-    return min(c + (2 * window + 3) // 4 + 1, context_rows(window) // 4)
+    return c + (2 * window + 3) // 4 + 1
 
 
 def new_scratch(objective: Objective) -> Scratch:
@@ -100,7 +100,7 @@ def new_scratch(objective: Objective) -> Scratch:
         low=aligned_zeros(BLOCK),
         high=aligned_zeros(BLOCK),
         own=own,
-        weight=aligned_zeros(BLOCK),
+        contexts=aligned_zeros(BLOCK),
         clashes=aligned_zeros(BLOCK * objective.shared),
         gradient=aligned_zeros(BLOCK * outputs),
         curvature=aligned_zeros(4 * outputs),

@@ -16,7 +16,7 @@ limited by curvature: -log sigmoid(s) lies below a parabola that touches it at s
 and a step below 2 / h_r cannot raise it. A score is moved by T tables at once (vectors and contexts, and positions
 where they are learned), so each row has a T-th of that: its step is min(learning rate, 2 / (T * h_r)).
 
-Letters: V rows of a table, D dim, M blocks, B centres a block, C context rows a block, N negatives a block, K negatives
+Letters: R rows of a table, D dim, M blocks, B centres a block, C context rows a block, N negatives a block, K negatives
 a pair. A row of -1 is an empty slot. Knows nothing of files, config or text.
 """
 
@@ -30,8 +30,8 @@ from torch.nn.functional import softplus
 class Parameters:
     """What is learned; changed in place. `positions` is None where they are not learned."""
 
-    vectors: torch.Tensor  # [V, D] input rows, which are published
-    contexts: torch.Tensor  # [V, D] output rows
+    vectors: torch.Tensor  # [R, D] input rows, which are published
+    contexts: torch.Tensor  # [R, D] output rows
     positions: torch.Tensor | None  # [context_length, D]
 
 

@@ -216,7 +216,8 @@ def power_of_two(typing_context, a):
     """2**a for whole numbers a in -126..127, by writing the exponent."""
 
     def generate(context, builder, signature, arguments):
-        exponent = builder.add(builder.fptosi(arguments[0], _IVEC), ir.Constant(_IVEC, [127] * LANES))
+        whole = _call(builder, "llvm.fptosi.sat.v16i32.v16f32", _IVEC, arguments[0])  # defined for a NaN too
+        exponent = builder.add(whole, ir.Constant(_IVEC, [127] * LANES))
         return builder.bitcast(builder.shl(exponent, ir.Constant(_IVEC, [23] * LANES)), _VEC)
 
     return f32x16(f32x16), generate
@@ -269,12 +270,11 @@ def totals(typing_context, vectors):
     return f32x16(vectors), generate
 
 
-def _store4(context, builder, signature, arguments, folds):
+def _store4(context, builder, signature, arguments, folds, lanes):
     array, index, vector = arguments
     for distance in folds:
         rotated = _shuffle(builder, vector, vector, [(lane + distance) % 16 for lane in range(16)])
         vector = builder.fadd(vector, rotated)
-    lanes = [0, 1, 2, 3] if folds[0] >= 4 else [0, 4, 8, 12]
     pointer = _pointer(context, builder, signature.args[0], array, index, ir.VectorType(_F32, 4))
     builder.store(_shuffle(builder, vector, vector, lanes), pointer).align = 4
     return context.get_dummy_value()
@@ -285,7 +285,7 @@ def store_centre_sums(typing_context, array, index, tile):
     """Write four numbers: for each centre of a tile the sum over its output rows."""
 
     def generate(context, builder, signature, arguments):
-        return _store4(context, builder, signature, arguments, (2, 1))
+        return _store4(context, builder, signature, arguments, (2, 1), [0, 4, 8, 12])
 
     return types.void(array, types.intp, f32x16), generate
 
@@ -295,7 +295,7 @@ def store_output_sums(typing_context, array, index, tile):
     """Write four numbers: for each output row of a tile the sum over its centres."""
 
     def generate(context, builder, signature, arguments):
-        return _store4(context, builder, signature, arguments, (8, 4))
+        return _store4(context, builder, signature, arguments, (8, 4), [0, 1, 2, 3])
 
     return types.void(array, types.intp, f32x16), generate
 

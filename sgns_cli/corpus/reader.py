@@ -1,0 +1,117 @@
+"""Reads the documents of a corpus, as often as asked, and reports how far it is.
+
+Where documents come from is sources.py's business, what becomes of them build.py's and token_stream.py's.
+"""
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+from sgns_cli.config import DataConfig
+from sgns_cli.corpus.source_paths import Source, find_sources
+from sgns_cli.corpus.sources import source_documents
+from sgns_cli.corpus.text_documents import DocumentBatch
+from sgns_cli.corpus.token_store import is_token_folder
+from sgns_cli.errors import SgnsError
+
+SECONDS_BETWEEN_REPORTS = 0.1
+Stage = Literal["tokenizer", "tokens"]
+
+
+@dataclass(frozen=True)
+class TokenizeProgress:
+    """How far a token folder has come; while `stage` is `tokenizer` a BPE is being trained and there are no
+    tokens.
+    """
+
+    stage: Stage
+    documents: int
+    tokens: int
+    bytes: int  # of the sources, as they lie on disk
+    bytes_total: int | None  # None where the sources do not tell
+    seconds: float
+
+
+Report = Callable[[TokenizeProgress], None]
+
+
+def spool(stdin: BinaryIO | None) -> BinaryIO:
+    """Copy standard input to an unnamed file, to read it more than once."""
+    try:
+        file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - the caller closes it
+        shutil.copyfileobj(stdin or sys.stdin.buffer, file, 2**20)
+        file.seek(0)
+    except OSError as error:
+        what = f"cannot keep standard input in {tempfile.gettempdir()}: {error.strerror}"
+        raise SgnsError(what, "set TMPDIR to a folder with room, or give a file as source") from error
+    return file
+
+
+def find_text_sources(data: DataConfig) -> list[Source]:
+    """`find_sources`, and no token folder among them."""
+    for name in data.sources:
+        if is_token_folder(Path(name).expanduser()):
+            raise SgnsError(f"{name} is a token folder already", "a token folder is a source by itself")
+    return find_sources(data.sources)
+
+
+@dataclass
+class CorpusReader:
+    """The documents of a corpus in batches. Standard input, if it is to be read again, must seek: see `spool`."""
+
+    data: DataConfig
+    sources: list[Source]
+    progress: Report | None = None
+    stdin: BinaryIO | None = None
+    started: float = field(default_factory=time.monotonic)
+    documents: int = 0
+    bytes: int = 0
+    without_text: dict[str, int] = field(default_factory=dict)  # source -> records of the last pass that had none
+    _reported: TokenizeProgress | None = None
+
+    @property
+    def has_stdin(self) -> bool:
+        return any(source.kind == "stdin" for source in self.sources)
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes on disk of all sources, or None where one does not tell."""
+        sizes = [source.size for source in self.sources]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def batches(self, stage: Stage) -> Iterator[DocumentBatch]:
+        """All documents, from the start; each batch has at least one."""
+        before = self.documents = self.bytes = 0
+        self.without_text.clear()
+        for source in self.sources:
+            if source.kind == "stdin" and self.stdin is not None and self.stdin.seekable():
+                self.stdin.seek(0)
+            for batch in source_documents(source, self.data, stdin=self.stdin):
+                self.bytes = before + batch.bytes_read
+                self.documents += len(batch.texts)
+                if batch.without_text:
+                    self.without_text[batch.origin] = self.without_text.get(batch.origin, 0) + batch.without_text
+                if batch.texts:
+                    yield batch
+                if stage == "tokenizer":
+                    self.report(stage, 0)
+            before = self.bytes
+
+    def report(self, stage: Stage, tokens: int, *, last: bool = False) -> None:
+        """Tell `progress` how far it is, unless that was just done; the last report is left out only where it
+        would say the same again.
+        """
+        seconds = time.monotonic() - self.started
+        report = TokenizeProgress(stage, self.documents, tokens, self.bytes, self.bytes_total, seconds)
+        before = self._reported
+        if self.progress is None or (before and replace(report, seconds=before.seconds) == before):
+            return
+        if before and seconds - before.seconds < SECONDS_BETWEEN_REPORTS and not last:
+            return
+        self._reported = report
+        self.progress(report)
