@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import read_json
-from sgns_cli.run_folder import read_state, resolve_step, step_number, steps
-
-META = "meta.json"
-TOKEN_FORMAT = 1  # of token folders: token_store.py's, which this file may not import
-TOKEN_CACHE = ".tokens"
+from sgns_cli.run_folder import read_state, resolve_step, run_folders, step_number, steps
+from sgns_cli.token_folder import CACHE, is_token_folder, read_meta
 
 Facts = dict[str, Any]
 
@@ -21,7 +17,7 @@ def describe(path: Path) -> Facts:
     """Facts about a token folder, a run, or a step of one. Raises SgnsError if `path` is none of them."""
     if not path.exists():
         raise SgnsError(f"there is nothing at {path}", "give a run, a step or a token folder; `sgns info` lists them")
-    if (path / META).is_file():
+    if is_token_folder(path):
         return describe_tokens(path)
     if not path.is_dir() or (step_number(path) is None and not steps(path)):
         raise SgnsError(
@@ -49,10 +45,7 @@ def describe_run(path: Path) -> Facts:
 
 def describe_tokens(path: Path) -> Facts:
     """Facts about a token folder. Raises SgnsError if it is of another format, or a file of it is missing."""
-    meta = read_json(path / META)
-    if meta.get("format_version") != TOKEN_FORMAT:
-        found = meta.get("format_version")
-        raise SgnsError(f"{path} has format {found}, and this version reads {TOKEN_FORMAT}", "make it again")
+    meta = read_meta(path)
     missing = [name for name in meta.get("checksums") or {} if not (path / name).is_file()]
     if missing:
         raise SgnsError(f"{path} is damaged: {missing[0]} is missing", "remove it and make it again")
@@ -68,8 +61,8 @@ def list_here(runs: Path) -> tuple[list[Facts], list[SgnsError]]:
     """A line of facts for every run and cached token folder under `runs`, and what could not be read."""
     listed: list[Facts] = []
     failed: list[SgnsError] = []
-    for path in [*_folders(runs), *_folders(runs / TOKEN_CACHE)]:
-        if not (path / META).is_file() and not steps(path):
+    for path in [*run_folders(runs), *run_folders(runs / CACHE)]:
+        if not is_token_folder(path) and not steps(path):
             continue
         try:
             facts = describe(path)
@@ -84,10 +77,3 @@ def list_here(runs: Path) -> tuple[list[Facts], list[SgnsError]]:
 def size(path: Path) -> int:
     """Bytes of all files below `path`."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def _folders(parent: Path) -> list[Path]:
-    try:
-        return sorted(entry for entry in parent.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    except OSError:
-        return []

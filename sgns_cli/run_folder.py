@@ -47,6 +47,14 @@ def steps(run: Path) -> list[Path]:
     return [entry for _, entry in sorted((number, entry) for number, entry in numbered if number is not None)]
 
 
+def run_folders(runs: Path) -> list[Path]:
+    """The folders under `runs` that may be runs, by name; hidden ones are none."""
+    try:
+        return sorted(entry for entry in runs.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError:
+        return []
+
+
 def is_run_folder(folder: Path) -> bool:
     """Whether a folder holds a run and nothing else: a config, and no name that is not one of a run's."""
     names = {CONFIG, TOKENIZER, METRICS}

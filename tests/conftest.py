@@ -1,6 +1,7 @@
 """Tiny run folders written by hand, so that questions to a model can be tested without training one."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -176,3 +177,17 @@ def sgns_process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[st
 def project() -> Path:
     """The folder of the repository."""
     return Path(__file__).parents[1]
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """No socket can be opened; the attempts are counted."""
+    attempts = []
+
+    def refuse(*arguments, **_):
+        attempts.append(arguments)
+        raise OSError("no network in tests")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    return attempts

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from conftest import WORD_COUNTS, Result, Written, word_tokenizer, write_run
 
-from sgns_cli import inventory
 from sgns_cli.config import Config, DataConfig, RunConfig, TokenizerConfig, TrainTokenizerConfig
 from sgns_cli.config_file import load_config
-from sgns_cli.corpus import token_store
 
 Sgns = Callable[..., Result]
 
@@ -183,7 +181,6 @@ def test_init_does_not_take_a_dash_for_a_name(sgns: Sgns, tmp_path: Path) -> Non
 
 
 def test_a_token_folder_that_is_not_whole_is_named(sgns: Sgns, tmp_path: Path) -> None:
-    assert inventory.TOKEN_FORMAT == token_store.FORMAT_VERSION
     (tmp_path / "text.txt").write_text("a b a", encoding="utf-8")
     assert sgns("tokenize", "text.txt", "--encoding", "whitespace", "-o", "tokens").code == 0
     (tmp_path / "tokens" / "counts.npy").rename(tmp_path / "counts.npy")

@@ -5,7 +5,6 @@ import gzip
 import io
 import lzma
 import os
-import socket
 
 import pytest
 from hypothesis import given
@@ -17,18 +16,7 @@ from sgns_cli.corpus.source_paths import find_sources
 from sgns_cli.corpus.sources import count_bytes, documents
 from sgns_cli.errors import SgnsError, UsageError
 
-
-@pytest.fixture(autouse=True)
-def no_network(monkeypatch):
-    attempts = []
-
-    def refuse(*arguments, **_):
-        attempts.append(arguments)
-        raise OSError("no network in tests")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    return attempts
+pytestmark = pytest.mark.usefixtures("no_network")
 
 
 def texts(*sources, stdin=None, **options):

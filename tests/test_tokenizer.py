@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import socket
 import subprocess
 import sys
 import tempfile
@@ -52,20 +51,6 @@ needs_cl100k = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def cl100k():
     return open_encoding("cl100k_base")
-
-
-@pytest.fixture
-def no_network(monkeypatch):
-    """No socket can be opened; the attempts are counted."""
-    attempts = []
-
-    def refuse(*arguments, **_):
-        attempts.append(arguments)
-        raise OSError("no network in tests")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    return attempts
 
 
 @pytest.fixture

@@ -72,7 +72,8 @@ def _fit(template: str, sources: list[str]) -> str:
     """The template with what suits the sources. Raises SgnsError if there is nothing in them to train on."""
     from sgns_cli.config import DataConfig
     from sgns_cli.corpus.sources import count_bytes
-    from sgns_cli.corpus.token_store import is_token_folder, open_token_store
+    from sgns_cli.corpus.token_store import open_token_store
+    from sgns_cli.token_folder import is_token_folder
 
     folder = Path(sources[0]).expanduser()
     if is_token_folder(folder):

@@ -43,6 +43,7 @@ def train(
     from sgns_cli.config_file import load_config
     from sgns_cli.corpus.token_cache import cached_token_folder
     from sgns_cli.threads import available_threads
+    from sgns_cli.token_folder import CACHE
     from sgns_cli.training.closing import closing_notes, summary
     from sgns_cli.training.device import choose_device
     from sgns_cli.training.run import describe, prepare_run
@@ -63,7 +64,7 @@ def train(
         store = cached_token_folder(
             settings.data,
             settings.tokenizer,
-            run_directory(settings).parent / ".tokens",
+            run_directory(settings).parent / CACHE,
             progress=show_tokens,
             threads=threads or available_threads(),
         )

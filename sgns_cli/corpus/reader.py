@@ -16,8 +16,8 @@ from sgns_cli.config import DataConfig
 from sgns_cli.corpus.source_paths import Source, find_sources
 from sgns_cli.corpus.sources import source_documents
 from sgns_cli.corpus.text_documents import DocumentBatch
-from sgns_cli.corpus.token_store import is_token_folder
 from sgns_cli.errors import SgnsError
+from sgns_cli.token_folder import is_token_folder
 
 SECONDS_BETWEEN_REPORTS = 0.1
 Stage = Literal["tokenizer", "tokens"]

@@ -15,9 +15,10 @@ from sgns_cli.config import DEFAULT_ENCODING, DataConfig, TokenizerConfig
 from sgns_cli.corpus.build import build_token_folder, resolve_pattern
 from sgns_cli.corpus.reader import Report, find_text_sources, spool
 from sgns_cli.corpus.source_paths import Source
-from sgns_cli.corpus.token_store import FORMAT_VERSION, TokenStore, is_token_folder, open_token_store
+from sgns_cli.corpus.token_store import TokenStore, open_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, encoding_names, open_encoding
 from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.token_folder import FORMAT_VERSION, is_token_folder
 
 SAMPLE = 2**16  # bytes read at the start, the middle and the end of each file
 

@@ -1,17 +1,11 @@
-"""The token folder: a corpus as ids on disk, memory-mapped, with all that is needed to know what it is.
+"""A token folder open: a corpus as ids on disk, memory-mapped, with all that is needed to know what it is.
 
-    tokens.bin      ids, little-endian uint16, or uint32 where there are more than 65,536
-    documents.npy   int64, where each document starts, and at the end the number of tokens
-    counts.npy      int64 by id
-    tokenizer/      what `load_tokenizer` needs
-    meta.json       numbers, origin, checksums of all the others
-
-Reads and writes that format. What goes into it is build.py's business.
+Reads and writes the format whose names token_folder.py owns. What goes into it is build.py's business.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,15 +15,10 @@ from numpy.typing import NDArray
 
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import checksum, publish_folder, read_json, write_json
+from sgns_cli.folders import checksum, publish_folder, write_json
 from sgns_cli.npy import write_npy
+from sgns_cli.token_folder import COUNTS, DOCUMENTS, FORMAT_VERSION, META, TOKENIZER, TOKENS, read_meta
 
-FORMAT_VERSION = 1
-META = "meta.json"
-TOKENS = "tokens.bin"
-DOCUMENTS = "documents.npy"
-COUNTS = "counts.npy"
-TOKENIZER = "tokenizer"
 TOKENS_AT_ONCE = 2**20
 DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
 
@@ -60,27 +49,13 @@ class TokenStore:
         return load_tokenizer(self.folder / TOKENIZER)
 
 
-def is_token_folder(path: Path) -> bool:
-    """Whether `path` is meant as a token folder, by the names in it."""
-    with suppress(OSError, ValueError):  # a name that no file can have
-        return (path / META).is_file() and (path / TOKENS).is_file()
-    return False
-
-
 def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
     """Map a token folder. Sizes are always checked against meta.json; `verify` reads it all and checks its
     SHA-256s.
 
     Raises SgnsError if it is no token folder, or damaged.
     """
-    if not is_token_folder(folder):
-        raise SgnsError(
-            f"{folder} is no token folder", f"it should hold {META} and {TOKENS}; sgns tokenize -o makes one"
-        )
-    meta = read_json(folder / META)
-    if meta.get("format_version") != FORMAT_VERSION:
-        found = meta.get("format_version")
-        raise SgnsError(f"{folder} has format {found}, and this version reads {FORMAT_VERSION}", "make it again")
+    meta = read_meta(folder)
     try:
         n_tokens, n_documents = int(meta["tokens"]), int(meta["documents"])
         n_vocab = int(meta["tokenizer"]["n_vocab"])

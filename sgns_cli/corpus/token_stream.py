@@ -10,8 +10,8 @@ from sgns_cli.config import DataConfig, TokenizerConfig
 from sgns_cli.corpus.build import corpus_notes, make_tokenizer, no_tokens
 from sgns_cli.corpus.reader import CorpusReader, find_text_sources, spool
 from sgns_cli.corpus.token_cache import open_source_folder
-from sgns_cli.corpus.token_store import is_token_folder
 from sgns_cli.corpus.tokenizer import WHITESPACE
+from sgns_cli.token_folder import is_token_folder
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
 from sgns_cli.errors import SgnsError
-from sgns_cli.run_folder import MODEL, STATE, TOKENIZER, TRAINING, read_state, resolve_step, steps
+from sgns_cli.run_folder import MODEL, STATE, TOKENIZER, TRAINING, read_state, resolve_step, run_folders, steps
 from sgns_cli.tensors import map_tensors
 
 Kind = Literal["input", "context", "sum"]
@@ -99,14 +99,6 @@ def resolve_model(
         )
     step = max(latest, key=lambda step: (_written(step), str(step)))
     return step, f"using {step}"
-
-
-def run_folders(runs: Path) -> list[Path]:
-    """The folders under `runs` that may be runs, by name; hidden ones are none."""
-    try:
-        return sorted(entry for entry in runs.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    except OSError:
-        return []
 
 
 def open_model(path: Path) -> Model:
