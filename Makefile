@@ -7,8 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 demo: install
 	$(BIN)/sgns train configs/kjv.yaml --overwrite
-	$(BIN)/sgns neighbors silver chariot "night " Pharaoh Jesus drink young -k 5 --model runs/kjv
-	$(BIN)/sgns embed "And the king drank wine" --model runs/kjv
+	$(BIN)/sgns neighbors silver chariot "night " Pharaoh Jesus drink young -k 6 --model runs/kjv
+	$(BIN)/sgns embed "And he said unto Pharaoh, Let my people go" --model runs/kjv
 
 test: install-dev
 	$(BIN)/python -m pytest

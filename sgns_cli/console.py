@@ -71,7 +71,7 @@ class Console:
         else:
             width = max(map(len, record))
             for name, value in record.items():  # no table: a terminal wraps a long line so that it can be copied
-                _write(f"{name:<{width}}   {_cell(value)}\n")
+                _write(f"{name:<{width}}   {_table_cell(value) if isinstance(value, float) else _cell(value)}\n")
             flush()
 
     def note(self, text: str) -> None:

@@ -19,14 +19,14 @@ TEXT = "and the silver and the gold of the king\nthe king drank wine\n" * 40
 
 @pytest.fixture
 def folder(sgns: Callable[..., Result], tmp_path: Path) -> Path:
-    """A token folder in tokens, and a run trained on it in runs/kjv."""
+    """A token folder in tokens, and a run trained on it in runs/kjv-cl100k."""
     Path("text.txt").write_text(TEXT, encoding="utf-8")
     assert sgns("tokenize", "text.txt", "-o", "tokens", "--train-vocab", 300, "-q").code == 0
-    Path("kjv.yaml").write_text(
+    Path("kjv-cl100k.yaml").write_text(
         "data: {sources: [tokens]}\nmodel: {dim: 8, positions: learned, context_length: 32}\ntrain: {epochs: 2}\n",
         encoding="utf-8",
     )
-    result = sgns("train", "kjv.yaml", "-q")
+    result = sgns("train", "kjv-cl100k.yaml", "-q")
     assert result.code == 0, result.err
     return tmp_path
 
@@ -56,7 +56,7 @@ assert losses[-1] == state["metrics"]["loss"]
 def test_the_page_names_every_key(folder: Path, project: Path, sgns: Callable[..., Result]) -> None:
     page = (project / "docs" / "formats.md").read_text(encoding="utf-8")
     meta = json.loads((folder / "tokens" / "meta.json").read_text())
-    state = json.loads(next((folder / "runs" / "kjv").glob("step-*/state.json")).read_text())
+    state = json.loads(next((folder / "runs" / "kjv-cl100k").glob("step-*/state.json")).read_text())
     keys = {*meta, *meta["tokenizer"], *state, *state["fingerprints"], *state["metrics"]}
     keys |= {field.name for field in fields(Progress)}
     keys |= set(json.loads((folder / "tokens" / "tokenizer" / "ranks.json").read_text()))

@@ -117,6 +117,8 @@ def shape(lines: Sequence[str], columns: int) -> list[str]:
     """What of a block does not depend on training."""
     shaped, header = [], True
     for line in lines:
+        if line.startswith("note: compiling the kernel"):
+            continue  # only where it was not compiled before
         if line.startswith("{"):
             shaped.append(" ".join(json.loads(line)))
         elif line.startswith(("note: ", "error: ", "hint: ")):

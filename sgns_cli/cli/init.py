@@ -115,14 +115,15 @@ def _find_sources(folder: Path, console: Console) -> list[str]:
     """What there is to read here; where there is nothing, a sample written beside the config."""
     if DEMO.is_file():
         return [str(DEMO)]
-    texts = sorted(str(path) for path in Path().glob("*.txt") if path.is_file() and path.stat().st_size)
-    if texts:
-        return texts if len(texts) <= FILES_NAMED else ["*.txt"]
+    for pattern in ("*.txt", "*.md"):
+        texts = sorted(str(path) for path in Path().glob(pattern) if path.is_file() and path.stat().st_size)
+        if texts:
+            return texts if len(texts) <= FILES_NAMED else [pattern]
     sample = folder / "sample.txt"
     if not sample.exists():
         with writing(sample):
             folder.mkdir(parents=True, exist_ok=True)
             with publish_file(sample) as hidden:
                 shutil.copyfile(SAMPLE, hidden)
-        console.note(f"no text files here: wrote {sample} to train on (Genesis and Exodus)")
+        console.note(f"no .txt and no .md files here: wrote {sample} to train on (Genesis and Exodus)")
     return [str(sample)]

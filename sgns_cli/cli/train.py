@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from sgns_cli.cli.options import Json, Quiet, Threads
+from sgns_cli.cli.options import Json, Quiet
 from sgns_cli.console import Console, OutputClosed
 from sgns_cli.errors import UsageError
 
@@ -34,7 +34,12 @@ def train(
         Path | None, typer.Option("--init-from", metavar="RUN", help="Start from the vectors of another run.")
     ] = None,
     device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda[:N]|mps", help="Where to train.")] = "auto",
-    threads: Threads = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", min=1, metavar="N", help="Threads for tokenizing; training uses one. [default: all at hand]"
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained, and train nothing.")] = False,
     json: Json = False,
     quiet: Quiet = False,

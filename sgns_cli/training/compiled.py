@@ -42,6 +42,12 @@ def inline(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", numba.njit(forceinline=True, **OPTIONS)(function))
 
 
+def is_compiled(function: Callable[..., Any]) -> bool:
+    """Whether the code of a `jit` function is kept on disk already, for this installation."""
+    kept = Path(cast(Any, function)._cache.cache_path)
+    return any(kept.glob(f"*.{function.__name__}-*.nbi"))
+
+
 def aligned_zeros(*shape: int) -> NDArray[np.float32]:
     """Zero float32 numbers that begin at a cache line: a vector that straddles two costs twice."""
     size = math.prod(shape)

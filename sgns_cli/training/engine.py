@@ -82,6 +82,16 @@ def make_engine(problem: Problem, matrices: Matrices, device: str) -> Engine:
     return ReferenceEngine(problem, matrices, device=device)
 
 
+def must_compile(device: str) -> bool:
+    """Whether the engine for a device has to be compiled first, which takes a while."""
+    if device != "cpu":
+        return False
+    from sgns_cli.training.compiled import is_compiled
+    from sgns_cli.training.kernels.cpu import run_rounds
+
+    return not is_compiled(run_rounds)
+
+
 class CpuEngine:
     """The compiled kernel (kernels/cpu.py) on one core."""
 

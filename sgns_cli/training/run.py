@@ -22,7 +22,7 @@ from sgns_cli.errors import SgnsError
 from sgns_cli.folders import incomplete_name, publish_file, replace_folder, writing
 from sgns_cli.training.checkpoint import remove_old_steps, save_step, trim_metrics
 from sgns_cli.training.device import choose_device
-from sgns_cli.training.engine import Matrices, make_engine, matrix_bytes
+from sgns_cli.training.engine import Matrices, make_engine, matrix_bytes, must_compile
 from sgns_cli.training.problem import Problem, make_problem
 from sgns_cli.training.start import Request, Start, check_start, lock_run, run_directory, start_from
 from sgns_cli.training.trainer import Pace, Progress, Saved, train
@@ -149,6 +149,8 @@ def prepare_run(config: Config, store: TokenStore, *, request: Request | None = 
         notes = [*store.meta["notes"], *start.notes]
         if device.startswith("cuda"):
             notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
+        if must_compile(device) and not start.complete:
+            notes.append("compiling the kernel for this processor, once: some fifteen seconds")
         new = not folder.exists() or not any(folder.iterdir())
         replaces = folder if request.overwrite and not new else None
         place = incomplete_name(folder) if replaces else folder

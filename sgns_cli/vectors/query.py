@@ -114,7 +114,8 @@ def _variant_notes(model: Model, text: str, best: int, found: Sequence[int], *, 
     others = [f"{name_token(model, id)} ({model.counts[id]})" for id in found if id != best]
     if not others and best == exact:
         return ()
-    note = f"{text!r} is read as {name_token(model, best)} (trained {model.counts[best]} times)"
+    times = "once" if model.counts[best] == 1 else f"{model.counts[best]} times"
+    note = f"{text!r} is read as {name_token(model, best)} (trained {times})"
     return (f"{note}; also a token: {', '.join(others)}" if others else note,)
 
 
