@@ -10,13 +10,13 @@ import numpy as np
 from sgns_cli.training.compiled import inline
 from sgns_cli.training.kernels.cpu_memory import Floats, Scratch
 from sgns_cli.training.kernels.simd import (
+    WHOLE,
     F32x16,
     absolute,
     lane_columns,
     load,
     load_centres,
     muladd,
-    nearest,
     power_of_two,
     splat,
     store,
@@ -133,14 +133,15 @@ def sigmoids(score: F32x16) -> tuple[F32x16, F32x16, F32x16]:
     """
     size = absolute(score)
     size = where_less(splat(_F(87)), size, splat(_F(87)), size)  # exp(-87) is about the smallest normal float32
-    twos = nearest(size * splat(-_LOG2_E))
+    shifted = muladd(size, splat(-_LOG2_E), splat(_F(WHOLE)))
+    twos = shifted - splat(_F(WHOLE))  # the nearest whole number
     r = muladd(twos, splat(-_LN2_LOW), muladd(twos, splat(-_LN2_HIGH), zeros() - size))
     p = muladd(r, splat(_F(0.001394858118146658)), splat(_F(0.008375128731131554)))
     p = muladd(r, p, splat(_F(0.041666217148303986)))
     p = muladd(r, p, splat(_F(0.16666415333747864)))
     p = muladd(r, p, splat(_F(0.5)))
     p = muladd(r, p, splat(_F(1)))
-    e = muladd(r, p, splat(_F(1))) * power_of_two(twos)
+    e = muladd(r, p, splat(_F(1))) * power_of_two(shifted)
     large = splat(_F(1)) / (splat(_F(1)) + e)
     q = muladd(e, splat(_F(0.005253457929939032)), splat(_F(-0.02958850748836994)))
     q = muladd(e, q, splat(_F(0.07836166769266129)))

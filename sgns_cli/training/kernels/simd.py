@@ -17,6 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
 LANES = 16
+WHOLE = 1.5 * 2**23  # a float32 from here to twice as much has no fraction: adding this rounds to a whole number
 
 
 class F32x16(types.Type):
@@ -202,23 +203,12 @@ def absolute(typing_context, a):
 
 
 @intrinsic
-def nearest(typing_context, a):
-    """Rounded to a whole number, ties to even."""
-
-    def generate(context, builder, signature, arguments):
-        return _call(builder, "llvm.rint.v16f32", _VEC, *arguments)
-
-    return f32x16(f32x16), generate
-
-
-@intrinsic
 def power_of_two(typing_context, a):
-    """2**a for whole numbers a in -126..127, by writing the exponent."""
+    """2**n, where a is n + WHOLE for a whole n in -126..127: its lowest bits are n, and become the exponent."""
 
     def generate(context, builder, signature, arguments):
-        whole = _call(builder, "llvm.fptosi.sat.v16i32.v16f32", _IVEC, arguments[0])  # defined for a NaN too
-        exponent = builder.add(whole, ir.Constant(_IVEC, [127] * LANES))
-        return builder.bitcast(builder.shl(exponent, ir.Constant(_IVEC, [23] * LANES)), _VEC)
+        exponent = builder.shl(builder.bitcast(arguments[0], _IVEC), ir.Constant(_IVEC, [23] * LANES))
+        return builder.bitcast(builder.add(exponent, ir.Constant(_IVEC, [127 << 23] * LANES)), _VEC)
 
     return f32x16(f32x16), generate
 
