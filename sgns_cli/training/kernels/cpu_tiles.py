@@ -16,6 +16,7 @@ from sgns_cli.training.kernels.simd import (
     lane_columns,
     load,
     load_centres,
+    load_splat,
     muladd,
     power_of_two,
     splat,
@@ -90,10 +91,10 @@ def add_row(
         load(rows, at + columns[3]),
     )
     return (
-        _products(splat(gradient[lane]), row, deltas[0]),
-        _products(splat(gradient[lane + stride]), row, deltas[1]),
-        _products(splat(gradient[lane + 2 * stride]), row, deltas[2]),
-        _products(splat(gradient[lane + 3 * stride]), row, deltas[3]),
+        _products(load_splat(gradient, lane), row, deltas[0]),
+        _products(load_splat(gradient, lane + stride), row, deltas[1]),
+        _products(load_splat(gradient, lane + 2 * stride), row, deltas[2]),
+        _products(load_splat(gradient, lane + 3 * stride), row, deltas[3]),
     )
 
 
