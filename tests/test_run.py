@@ -215,6 +215,17 @@ def test_a_second_training_is_refused_while_the_first_one_lives(start):
     finish(start(resume=True))
 
 
+def test_a_place_that_cannot_be_written_to_is_not_taken_for_a_running_training(start, monkeypatch):
+    def refuse(path, *arguments, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    start("run.directory=runs/first")  # its tokens are kept for the next
+    monkeypatch.setattr("pathlib.Path.touch", refuse)
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
+    with pytest.raises(SgnsError, match="cannot write runs/second: Permission denied"):
+        start("run.directory=runs/second")
+
+
 def test_rounds_of_another_length_are_not_resumed(start, monkeypatch):
     finish(start("train.epochs=40"), stop_after=2)
     monkeypatch.setattr("sgns_cli.training.problem.ROUND_CENTRES", 500)

@@ -87,8 +87,10 @@ def lock_run(folder: Path) -> Iterator[None]:
     if not folder.parent.is_dir():
         yield
         return
-    lock = FileLock(folder.parent / f".{folder.name}.lock")
+    path = folder.parent / f".{folder.name}.lock"
+    lock = FileLock(path)
     try:
+        path.touch()  # the lock itself takes a refusal for somebody else's hold
         lock.acquire(timeout=0)
     except Timeout as error:
         raise SgnsError(
