@@ -42,11 +42,9 @@ def whole(array: NDArray[Any]) -> TensorStream:
     return TensorStream(array.dtype, array.shape, [array])
 
 
-def write_tensors(
-    path: Path, tensors: Mapping[str, TensorStream], *, metadata: Mapping[str, str] | None = None
-) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, TensorStream]) -> None:
     """Write a .safetensors file piece by piece. Raises ValueError if the pieces do not fill a tensor exactly."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     offset = 0
     for name, tensor in tensors.items():
         end = offset + tensor.nbytes

@@ -11,11 +11,10 @@ from typing import Annotated
 
 import typer
 
+from sgns_cli.cli import INTERRUPTED
 from sgns_cli.cli.options import Json, Quiet
 from sgns_cli.console import Console, OutputClosed
 from sgns_cli.errors import UsageError
-
-INTERRUPTED = 130
 
 
 def train(
