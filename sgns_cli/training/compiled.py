@@ -39,7 +39,7 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
 
 def inline(function: Callable[P, R]) -> Callable[P, R]:
     """Compile as a part of its callers (LLVM inlines it); nothing is kept on disk for it alone."""
-    return cast("Callable[P, R]", numba.njit(forceinline=True, **OPTIONS)(function))
+    return cast("Callable[P, R]", numba.njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function))
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:

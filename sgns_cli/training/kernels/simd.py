@@ -14,7 +14,8 @@ import operator
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, overload, register_model
+from numba.core.typing.templates import ConcreteTemplate, infer_global
+from numba.extending import intrinsic, lower_builtin, models, register_model
 
 LANES = 16
 WHOLE = 1.5 * 2**23  # a float32 from here to twice as much has no fraction: adding this rounds to a whole number
@@ -166,25 +167,16 @@ def prefetch(typing_context, array, index):
 # --- arithmetic, lane by lane
 
 
-def _binary(instruction):
-    @intrinsic
-    def apply(typing_context, a, b):
-        def generate(context, builder, signature, arguments):
-            return getattr(builder, instruction)(*arguments)
-
-        return f32x16(f32x16, f32x16), generate
-
-    return apply
-
-
 def _register_operator(symbol, instruction):
-    apply = _binary(instruction)
+    """Teach Numba an operator between two vectors."""
 
-    @overload(symbol, inline="always")
-    def implement(a, b):
-        if a is f32x16 and b is f32x16:
-            return lambda a, b: apply(a, b)
-        return None
+    @infer_global(symbol)
+    class _Operator(ConcreteTemplate):
+        cases = (f32x16(f32x16, f32x16),)
+
+    @lower_builtin(symbol, f32x16, f32x16)
+    def lower(context, builder, signature, arguments):
+        return getattr(builder, instruction)(*arguments)
 
 
 for _symbol, _instruction in (
