@@ -17,6 +17,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 P = ParamSpec("P")
@@ -40,6 +42,32 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
 def inline(function: Callable[P, R]) -> Callable[P, R]:
     """Compile as a part of its callers (LLVM inlines it); nothing is kept on disk for it alone."""
     return cast("Callable[P, R]", numba.njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def item(typing_context: Any, array: Any, index: Any) -> Any:
+    """array[index] in compiled code, without Python's look at whether the index is negative: it costs as much again."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array_type = signature.args[0]
+        pointer = builder.gep(context.make_array(array_type)(context, builder, arguments[0]).data, [arguments[1]])
+        return context.unpack_value(builder, array_type.dtype, pointer)
+
+    return array.dtype(array, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def put(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+    """array[index] = value in compiled code, likewise."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array_type, _, value_type = signature.args
+        pointer = builder.gep(context.make_array(array_type)(context, builder, arguments[0]).data, [arguments[1]])
+        number = context.cast(builder, arguments[2], value_type, array_type.dtype)
+        context.pack_value(builder, array_type.dtype, number, pointer)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), generate
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:

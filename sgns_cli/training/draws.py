@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.training.compiled import inline, jit
+from sgns_cli.training.compiled import inline, item, jit, put
 
 BLOCK = 32  # centres that share their negatives: see bench/README.md
 PART = 64 * BLOCK  # a round that keeps more than this is trained in parts, one after another
@@ -54,7 +54,7 @@ class Draws(NamedTuple):
     places: NDArray[np.int64]  # [n] their positions in the corpus
     low: NDArray[np.int32]  # [n] a centre's window is low..high-1 without the centre itself
     high: NDArray[np.int32]  # [n]
-    offsets: NDArray[np.int64]  # [n] a token's position in its document before anything is dropped
+    offsets: NDArray[np.int64]  # [n] a centre's position in its document before anything is dropped
     negatives: NDArray[np.int32]  # [blocks * N] training rows
 
 
@@ -79,28 +79,38 @@ def bits_at(key: np.uint64, counter: int) -> np.uint64:
 
 
 @inline
-def _radius(bits: np.uint64, window: int) -> np.int64:
+def _radius(bits: np.uint64, window: int) -> np.int32:
     """Uniform in 1..window, from the low 32 bits (the high ones decide whether the token is kept)."""
-    return 1 + np.int64(((bits & _LOW) * np.uint64(window)) >> _S32)
+    return np.int32(1 + (((bits & _LOW) * np.uint64(window)) >> _S32))
 
 
 @inline
 def _token(corpus: Corpus, place: int) -> np.int64:
     if corpus.words == 1:
-        return np.int64(corpus.halves[place])
-    return np.int64(corpus.halves[2 * place]) | (np.int64(corpus.halves[2 * place + 1]) << 16)
+        return np.int64(item(corpus.halves, place))
+    return np.int64(item(corpus.halves, 2 * place)) | (np.int64(item(corpus.halves, 2 * place + 1)) << 16)
 
 
-def new_draws(span: int, window: int, shared: int) -> Draws:
-    """Room for the draws of a round over `span` corpus tokens: so many at most are kept."""
-    n = span + 2 * window
+def room_of_draws(span: int, window: int) -> int:
+    """Entries that a round of `span` corpus tokens may take: all kept, and the context tokens around them."""
+    return span + 2 * window
+
+
+def most_blocks(span: int) -> int:
+    """Blocks of a round that keeps every one of its `span` tokens."""
+    return (span + BLOCK - 1) // BLOCK
+
+
+def new_draws(span: int, window: int, shared: int, rounds: int = 1) -> Draws:
+    """Room for the draws of `rounds` rounds over `span` corpus tokens each, one after another in every array."""
+    n = rounds * room_of_draws(span, window)
     return Draws(
         np.empty(n, np.int32),
         np.empty(n, np.int64),
         np.empty(n, np.int32),
         np.empty(n, np.int32),
         np.empty(n, np.int64),
-        np.empty((span + BLOCK - 1) // BLOCK * shared, np.int32),
+        np.empty(rounds * most_blocks(span) * shared, np.int32),
     )
 
 
@@ -115,103 +125,108 @@ def draw_round(
     stop: int,
     window: int,
     shared: int,
+    at: int = 0,
+    negatives_at: int = 0,
 ) -> tuple[int, int]:
-    """Fill `draws` for the span [start, stop) of the corpus; returns the centres as (first, last) into its arrays."""
+    """Draw the round over the span [start, stop) of the corpus into `draws`, from entry `at` and `negatives_at` on.
+
+    Returns the centres as (first, last) into its arrays.
+    """
     key = stream_key(seed, epoch, _TOKENS)
-    document = int(np.searchsorted(corpus.documents, start, side="right")) - 1
-    left = _look_back(draws, corpus, chances, key, document, start, window)
-    first = window
+    document = _document_at(corpus.documents, start)
+    first = at + window
     last = first
-    segment = left  # where the kept tokens of the document at hand begin
+    segment = _look_back(draws, corpus, chances, key, item(corpus.documents, document), start, first, window)
     place = start
-    while place < stop:
-        opening = corpus.documents[document]
-        closing = min(corpus.documents[document + 1], corpus.end)
+    while place < stop:  # a document at a time; the kept tokens of the one at hand begin at `segment`
+        opening = item(corpus.documents, document)
+        closing = min(item(corpus.documents, document + 1), corpus.end)
         end = min(closing, stop)
-        last = _keep(draws, corpus, chances, key, opening, place, end, last)
+        centre = last
+        last = _keep(draws, corpus, chances, key, place, end, last, window)
         reach = last
         if end == stop and last > first:
-            reach = _look_ahead(draws, corpus, chances, key, opening, stop, closing, last, window)
-        for k in range(max(segment, first), last):
-            radius = int(_radius(bits_at(key, draws.places[k]), window))
-            draws.low[k] = max(k - radius, segment)
-            draws.high[k] = min(k + radius + 1, reach)
+            reach = _look_ahead(draws, corpus, chances, key, stop, closing, last, window)
+        for k in range(centre, last):
+            radius = item(draws.high, k)
+            put(draws.low, k, max(k - radius, segment))
+            put(draws.high, k, min(k + radius + 1, reach))
+            put(draws.offsets, k, item(draws.places, k) - opening)
         segment = last
         place = end
         document += 1
-    _draw_negatives(draws, chances, stream_key(seed, epoch, _NEGATIVES), first, last, shared)
+    _draw_negatives(draws, chances, stream_key(seed, epoch, _NEGATIVES), first, last, shared, negatives_at)
     return first, last
 
 
 @inline
+def _document_at(documents: NDArray[np.int64], place: int) -> int:
+    """The document that a place of the corpus lies in, by bisection."""
+    low, high = 0, documents.size - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if item(documents, middle) <= place:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@inline
 def _keep(
-    draws: Draws,
-    corpus: Corpus,
-    chances: Chances,
-    key: np.uint64,
-    opening: int,
-    start: int,
-    stop: int,
-    n: int,
+    draws: Draws, corpus: Corpus, chances: Chances, key: np.uint64, start: int, stop: int, n: int, window: int
 ) -> int:
-    """Append the kept tokens of [start, stop), a part of one document, at n; returns the new end."""
+    """Append the kept tokens of [start, stop) at n, their radii in `high`; returns the new end."""
     for place in range(start, stop):
         token = _token(corpus, place)
-        draws.rows[n] = chances.rows[token]
-        draws.places[n] = place
-        draws.offsets[n] = place - opening
-        n += int((bits_at(key, place) >> _S32) < chances.keep[token])
+        bits = bits_at(key, place)
+        put(draws.rows, n, item(chances.rows, token))
+        put(draws.places, n, place)
+        put(draws.high, n, _radius(bits, window))
+        n += int((bits >> _S32) < item(chances.keep, token))
     return n
 
 
 @inline
 def _look_back(
-    draws: Draws, corpus: Corpus, chances: Chances, key: np.uint64, document: int, start: int, window: int
+    draws: Draws, corpus: Corpus, chances: Chances, key: np.uint64, opening: int, start: int, first: int, window: int
 ) -> int:
-    """Put up to `window` kept tokens before `start` at the front of the arrays; returns where they begin."""
-    opening = corpus.documents[document]
-    n = window
+    """Put up to `window` kept tokens of the document before `start` in front of `first`; returns where they begin."""
+    n = first
     place = start
-    while place > max(opening, corpus.begin) and n > 0:
+    while place > max(opening, corpus.begin) and n > first - window:
         place -= 1
         token = _token(corpus, place)
-        if (bits_at(key, place) >> _S32) < chances.keep[token]:
+        if (bits_at(key, place) >> _S32) < item(chances.keep, token):
             n -= 1
-            draws.rows[n] = chances.rows[token]
-            draws.places[n] = place
-            draws.offsets[n] = place - opening
+            put(draws.rows, n, item(chances.rows, token))
+            put(draws.places, n, place)
     return n
 
 
 @inline
 def _look_ahead(
-    draws: Draws,
-    corpus: Corpus,
-    chances: Chances,
-    key: np.uint64,
-    opening: int,
-    place: int,
-    closing: int,
-    n: int,
-    window: int,
+    draws: Draws, corpus: Corpus, chances: Chances, key: np.uint64, place: int, closing: int, n: int, window: int
 ) -> int:
     """Append up to `window` kept tokens from `place` on, within the document, at n; returns the new end."""
     limit = n + window
     while place < closing and n < limit:
-        n = _keep(draws, corpus, chances, key, opening, place, place + 1, n)
+        n = _keep(draws, corpus, chances, key, place, place + 1, n, window)
         place += 1
     return n
 
 
 @inline
-def _draw_negatives(draws: Draws, chances: Chances, key: np.uint64, first: int, last: int, shared: int) -> None:
+def _draw_negatives(
+    draws: Draws, chances: Chances, key: np.uint64, first: int, last: int, shared: int, at: int
+) -> None:
     """For each block `shared` rows from the noise distribution, keyed by the block's first centre."""
     rows = np.uint64(chances.accept.size)
-    at = 0
     for centre in range(first, last, BLOCK):
-        block_key = bits_at(key, draws.places[centre])
+        block_key = bits_at(key, item(draws.places, centre))
         for k in range(shared):
             bits = bits_at(block_key, k)
-            row = np.int32(((bits >> _S32) * rows) >> _S32)
-            draws.negatives[at] = row if (bits & _LOW) < chances.accept[row] else chances.alias[row]
-            at += 1
+            row = np.int64(((bits >> _S32) * rows) >> _S32)
+            other = np.int64(item(chances.alias, row))  # read in any case: a branch would be guessed wrong half the time
+            put(draws.negatives, at + k, row if (bits & _LOW) < item(chances.accept, row) else other)
+        at += shared
