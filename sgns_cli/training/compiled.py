@@ -27,6 +27,8 @@ R = TypeVar("R")
 # Without the interpreter lock; a division by zero gives infinity; arrays are borrowed, not counted, since counting
 # references at every small function costs a kernel much of its speed. So compiled code allocates nothing.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+# Parts of compiled code are never called from Python, so they need no way in from there: it takes long to compile.
+PART: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def jit(function: Callable[P, R]) -> Callable[P, R]:
@@ -41,7 +43,12 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
 
 def inline(function: Callable[P, R]) -> Callable[P, R]:
     """Compile as a part of its callers (LLVM inlines it); nothing is kept on disk for it alone."""
-    return cast("Callable[P, R]", numba.njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function))
+    return cast("Callable[P, R]", numba.njit(forceinline=True, **PART)(function))
+
+
+def routine(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile as a function that others call: what is large and called from several places."""
+    return cast("Callable[P, R]", numba.njit(**PART)(function))
 
 
 @intrinsic  # type: ignore[untyped-decorator]

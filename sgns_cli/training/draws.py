@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sgns_cli.training.compiled import inline, item, jit, put
 
 BLOCK = 32  # centres that share their negatives: see bench/README.md
-PART = 64 * BLOCK  # a round that keeps more than this is trained in parts, one after another
+PART_BLOCKS = 64  # a round of more blocks than this is trained in parts, one after another
+PART = PART_BLOCKS * BLOCK  # centres of a part
 HELD_OUT_EPOCH = 2**32 - 1  # the draws of the held-out loss: the same in every epoch and every run
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -91,11 +92,6 @@ def _token(corpus: Corpus, place: int) -> np.int64:
     return np.int64(item(corpus.halves, 2 * place)) | (np.int64(item(corpus.halves, 2 * place + 1)) << 16)
 
 
-def room_of_draws(span: int, window: int) -> int:
-    """Entries that a round of `span` corpus tokens may take: all kept, and the context tokens around them."""
-    return span + 2 * window
-
-
 def most_blocks(span: int) -> int:
     """Blocks of a round that keeps every one of its `span` tokens."""
     return (span + BLOCK - 1) // BLOCK
@@ -103,7 +99,7 @@ def most_blocks(span: int) -> int:
 
 def new_draws(span: int, window: int, shared: int, rounds: int = 1) -> Draws:
     """Room for the draws of `rounds` rounds over `span` corpus tokens each, one after another in every array."""
-    n = rounds * room_of_draws(span, window)
+    n = rounds * (span + 2 * window)
     return Draws(
         np.empty(n, np.int32),
         np.empty(n, np.int64),
@@ -227,6 +223,8 @@ def _draw_negatives(
         for k in range(shared):
             bits = bits_at(block_key, k)
             row = np.int64(((bits >> _S32) * rows) >> _S32)
-            other = np.int64(item(chances.alias, row))  # read in any case: a branch would be guessed wrong half the time
+            other = np.int64(
+                item(chances.alias, row)
+            )  # read in any case: a branch would be guessed wrong half the time
             put(draws.negatives, at + k, row if (bits & _LOW) < item(chances.accept, row) else other)
         at += shared

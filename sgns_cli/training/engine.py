@@ -5,6 +5,7 @@ Both start from the same rows, follow the same draws and the same rounds; which 
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, 
 from sgns_cli.training.problem import Problem
 
 if TYPE_CHECKING:
-    from sgns_cli.training.kernels.cpu import Schedule
+    from sgns_cli.training.kernels.cpu_memory import Scratch
     from sgns_cli.training.kernels.reference import Round
 
 Floats = NDArray[np.float32]
@@ -93,16 +94,16 @@ def must_compile(device: str) -> bool:
 
 
 class CpuEngine:
-    """The compiled kernel (kernels/cpu.py) on one core."""
+    """The compiled kernel (kernels/cpu.py) on some threads of the CPU; their number changes no byte of the result."""
 
     device = "cpu"
-    threads = 1
 
-    def __init__(self, problem: Problem, matrices: Matrices) -> None:
+    def __init__(self, problem: Problem, matrices: Matrices, threads: int = 1) -> None:
         from sgns_cli.training.kernels import cpu, cpu_memory
 
+        self.threads = threads
         self._problem = problem
-        self._run = cpu.run_rounds
+        self._cpu = cpu
         self._matrices = matrices
         nothing = np.empty(0, np.float32)
         self._tables = cpu_memory.Tables(
@@ -117,30 +118,45 @@ class CpuEngine:
             shared=problem.shared_negatives,
             context_length=problem.model.context_length if problem.positions_learned else 0,
         )
-        self._schedule = cpu.Schedule(problem.train.seed, problem.span)
-        self._work = cpu.new_work(self._tables, self._objective, problem.span)
+        self._work = cpu.new_work(self._objective, problem.span)
+        self._scratches = [cpu_memory.new_scratch(self._objective) for _ in range(threads)]
+        self._helpers = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
         rates = self._problem.learning_rates(epoch, start, stop)
-        return self._rounds(self._problem.corpus, self._schedule, epoch, start, stop, rates)
+        return self._rounds(self._problem.corpus, self._problem.train.seed, epoch, start, stop, rates)
 
     def evaluate(self) -> tuple[float, int]:
         held_out = self._problem.held_out
         if held_out is None:
             return 0.0, 0
-        fixed = self._schedule._replace(seed=0)
-        return self._rounds(held_out, fixed, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
+        return self._rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
 
     def matrices(self) -> Matrices:
         return self._matrices
 
-    def _rounds(
-        self, corpus: Corpus, schedule: "Schedule", epoch: int, start: int, stop: int, rates: Floats
-    ) -> tuple[float, int]:
-        chances = self._problem.vocabulary.chances
-        return self._run(
-            corpus, chances, self._tables, self._objective, schedule, self._work, epoch, start, stop, rates
-        )
+    def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
+        rounds = self._cpu.Rounds(seed, epoch, start, stop, self._problem.span)
+        self._cpu.reset(self._work)
+
+        def run(scratch: "Scratch") -> None:
+            self._cpu.run_rounds(
+                corpus,
+                self._problem.vocabulary.chances,
+                self._tables,
+                self._objective,
+                rounds,
+                self._work,
+                scratch,
+                self.threads,
+                rates,
+            )
+
+        helpers = [self._helpers.submit(run, scratch) for scratch in self._scratches[1:]] if self._helpers else []
+        run(self._scratches[0])
+        for helper in helpers:
+            helper.result()
+        return float(self._work.loss[0]), int(self._work.pairs[0])
 
 
 class ReferenceEngine:

@@ -1,63 +1,74 @@
-"""Rounds of training on the CPU, the equations of reference.py compiled.
+"""Rounds of training on the CPU, the equations of reference.py compiled, by any number of threads.
 
-A round has two halves. First its blocks (cpu_block.py), each from the parameters as they stood when the round began.
-Then the rows: every row that the round touched takes the sum of its deltas, in block order, times a step that its
-curvature limits. Blocks do not depend on one another, nor do rows, so they could be shared out among threads.
+A round (a part of it, where it keeps very many tokens) has two stages. First its blocks (cpu_block.py), each from the
+parameters as they stood when the stage began. Then its shared rows: each takes the sum of its deltas, in the order of
+their slots, times a step that its curvature limits. Who computes what changes no number in either stage, so threads
+claim the pieces of a stage one by one, and whoever finishes the last piece opens the next stage. A thread that has
+nothing to claim plans rounds ahead (cpu_plan.py) or waits: nobody waits for a thread that holds no piece.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sgns_cli.training.compiled import inline, jit
-from sgns_cli.training.draws import BLOCK, PART, Chances, Corpus, Draws, draw_round, new_draws
-from sgns_cli.training.kernels.cpu_block import block_deltas
+from sgns_cli.training.compiled import inline, item, jit, put, routine
+from sgns_cli.training.draws import BLOCK, PART_BLOCKS, Chances, Corpus
+from sgns_cli.training.kernels.cpu_block import fetch_block, train_block
 from sgns_cli.training.kernels.cpu_memory import (
-    Block,
     Deltas,
     Floats,
-    Ints,
+    Longs,
     Objective,
     Scratch,
     Tables,
-    context_rows,
+    block_slots,
     new_deltas,
-    new_scratch,
+    row_of,
+    step_within,
 )
-from sgns_cli.training.kernels.simd import load, muladd, splat, store, zeros
+from sgns_cli.training.kernels.cpu_plan import AHEAD, Plans, Rounds, first_slot, new_plans, plan_round
+from sgns_cli.training.kernels.meeting import CACHE_LINE, increase, nap, pause, read, replace, write
+from sgns_cli.training.kernels.simd import load, muladd, splat, store
 
+CHUNK = 64  # deltas of a piece of the second stage
+PATIENCE = 2000  # looks before a thread that waits gives its processor away
+_BEGIN, _BLOCKS, _ROWS = 0, 1, 2  # kinds of stages; the first has one piece, which is nothing
 
-class Schedule(NamedTuple):
-    """Which draws, in rounds of which length."""
-
-    seed: int
-    span: int  # corpus tokens a round
-
-
-class Lists(NamedTuple):
-    """The slots of each row, as linked lists in slot order."""
-
-    head: Ints  # [rows of the largest table] first slot, -1 between uses
-    following: Ints  # [slots] next slot of the same row
-    chain: Ints  # [slots] the slots of the row at hand
+# Where the numbers that threads share lie in `Work.numbers`. The ticket is stage * 2^32 + pieces left to claim.
+_TICKET = 0 * CACHE_LINE
+_LEFT, _OVER = 0xFFFFFFFF, -1
+_DONE = 1 * CACHE_LINE  # pieces of the stage that are finished
+_ROUND = 2 * CACHE_LINE  # the round at hand: plans of those before it may be written over
+_PLANNING = 3 * CACHE_LINE  # the next round to plan
+_STAGE = 4 * CACHE_LINE  # about the stage, changed only when no piece of it is left
+_KIND, _PIECES, _STAGE_ROUND, _PART = _STAGE, _STAGE + 1, _STAGE + 2, _STAGE + 3  # _PART: its first block
+_PLANNED = 5 * CACHE_LINE  # [AHEAD] of each plan that is ready, its round + 1
+_NUMBERS = (5 + AHEAD) * CACHE_LINE
 
 
 class Work(NamedTuple):
-    """Room for one round; what is in it between calls means nothing, but that the lists are empty."""
+    """Room for the rounds, shared by all threads."""
 
-    draws: Draws
-    scratch: Scratch
+    plans: Plans
     deltas: Deltas
-    lists: Lists
+    numbers: Longs  # what threads share, see above
+    loss: NDArray[np.float64]  # [1] sum of the losses of the pairs so far, each before its round's step
+    pairs: Longs  # [1] how many
 
 
-def new_work(tables: Tables, objective: Objective, span: int) -> Work:
+def new_work(objective: Objective, span: int) -> Work:
     """Room for rounds of `span` corpus tokens."""
-    deltas = new_deltas(-(-min(span, PART) // BLOCK), objective)
-    rows = max(tables.vectors.size, tables.positions.size) // objective.width
-    slots = max(deltas.x_rows.size, deltas.o_rows.size)
-    lists = Lists(np.full(rows, -1, np.int32), np.empty(slots, np.int32), np.empty(slots, np.int32))
-    return Work(new_draws(span, objective.window, objective.shared), new_scratch(objective), deltas, lists)
+    numbers = np.zeros(_NUMBERS, np.int64)
+    return Work(new_plans(objective, span), new_deltas(objective, span), numbers, np.zeros(1), np.zeros(1, np.int64))
+
+
+def reset(work: Work) -> None:
+    """Make ready for `run_rounds`."""
+    work.numbers[:] = 0
+    work.numbers[_STAGE : _STAGE + 4] = (_BEGIN, 1, -1, 0)
+    work.numbers[_TICKET] = 1
+    work.loss[:] = work.pairs[:] = 0
 
 
 @jit
@@ -66,88 +77,191 @@ def run_rounds(
     chances: Chances,
     tables: Tables,
     objective: Objective,
-    schedule: Schedule,
+    rounds: Rounds,
     work: Work,
-    epoch: int,
-    start: int,
-    stop: int,
+    scratch: Scratch,
+    threads: int,
     rates: Floats,
-) -> tuple[float, int]:
-    """Run the rounds of [start, stop) in the corpus, which begins at a round of `epoch`.
-
-    `rates` are the learning rates of the rounds; where there are none, the tables stay as they are. Returns the sum of
-    the losses of the pairs, each before its round's step, and the number of pairs.
-    """
-    draws, scratch, deltas, lists = work.draws, work.scratch, work.deltas, work.lists
-    loss, pairs = 0.0, 0
-    for begin in range(start, stop, schedule.span):
-        end = min(begin + schedule.span, stop)
-        first, last = draw_round(
-            draws, corpus, chances, schedule.seed, epoch, begin, end, objective.window, objective.shared
-        )
-        for part in range(first, last, PART):
-            blocks = (min(part + PART, last) - part + BLOCK - 1) // BLOCK
-            for number in range(blocks):
-                centre = part + number * BLOCK
-                block = Block(number, centre, last, (centre - first) // BLOCK * objective.shared)
-                more, count = block_deltas(block, draws, tables, objective, scratch, deltas)
-                loss += more
-                pairs += count
-            if rates.size > 0:
-                _step(tables, objective, deltas, blocks, lists, rates[(begin - start) // schedule.span])
-    return loss, pairs
-
-
-@inline
-def _step(tables: Tables, objective: Objective, deltas: Deltas, blocks: int, lists: Lists, rate: np.float32) -> None:
-    """The second half of a round: move the rows of every table."""
-    width = objective.width
-    inputs = blocks * BLOCK
-    outputs = blocks * (context_rows(objective.window) + objective.shared)
-    limit = np.float32(2) / np.float32(3 if objective.context_length > 0 else 2)
-    _add(tables.vectors, deltas.x_rows, deltas.x, deltas.x_curvature, inputs, lists, width, rate, limit)
-    _add(tables.contexts, deltas.o_rows, deltas.o, deltas.o_curvature, outputs, lists, width, rate, limit)
-    if objective.context_length > 0:
-        _add(tables.positions, deltas.x_places, deltas.x, deltas.x_curvature, inputs, lists, width, rate, limit)
-
-
-@inline
-def _add(
-    table: Floats,
-    rows: Ints,
-    deltas: Floats,
-    curvature: Floats,
-    slots: int,
-    lists: Lists,
-    width: int,
-    rate: np.float32,
-    limit: np.float32,
 ) -> None:
-    """Add to each row the sum of its slots' deltas, times min(rate, limit / curvature) (see reference.py)."""
-    for slot in range(slots - 1, -1, -1):
-        row = rows[slot]
-        if row >= 0:
-            lists.following[slot] = lists.head[row]
-            lists.head[row] = slot
-    for slot in range(slots):
-        row = np.int64(rows[slot])
-        if row < 0 or lists.head[row] != slot:
-            continue
-        lists.head[row] = -1
-        length = 0
-        bend = np.float32(0)
-        link = np.int32(slot)
-        while link >= 0:
-            lists.chain[length] = link
-            length += 1
-            bend += curvature[link]
-            link = lists.following[link]
-        step = rate
-        if rate * bend > limit:
-            step = limit / bend
-        for i in range(0, width, 16):
-            change = zeros()
-            for k in range(length):
-                change = change + load(deltas, np.int64(lists.chain[k]) * width + i)
-            at = row * width + i
-            store(table, at, muladd(splat(step), change, load(table, at)))
+    """Work on the rounds until they are done, as one of `threads` threads that call this with the same `work`.
+
+    `scratch` is the thread's own. `rates` are the learning rates of the rounds; where there are none, the tables stay
+    as they are.
+    """
+    numbers = work.numbers
+    looks = 0
+    while True:
+        ticket = read(numbers, _TICKET)
+        if ticket == _OVER:
+            return
+        left = ticket & _LEFT
+        if left > 0:
+            if replace(numbers, _TICKET, ticket, ticket - 1):
+                pieces = item(numbers, _PIECES)  # read before this piece is done: then the stage may be over
+                _work_on(pieces - left, tables, objective, work, scratch, threads, rates)
+                if increase(numbers, _DONE) == pieces:
+                    _open_next(ticket >> 32, corpus, chances, objective, rounds, work, scratch, rates)
+                looks = 0
+        elif _plan_ahead(read(numbers, _ROUND) + AHEAD, corpus, chances, objective, rounds, work, scratch, rates):
+            looks = 0
+        else:
+            looks = _wait(looks)
+
+
+@inline
+def _work_on(
+    piece: int, tables: Tables, objective: Objective, work: Work, scratch: Scratch, threads: int, rates: Floats
+) -> None:
+    """Do one piece of the stage at hand: a block, or some rows."""
+    kind, round_, part = item(work.numbers, _KIND), item(work.numbers, _STAGE_ROUND), item(work.numbers, _PART)
+    plans, number = work.plans, round_ % AHEAD
+    slots = block_slots(objective.window, objective.shared, objective.context_length)
+    if kind == _BLOCKS:
+        if piece + threads < item(work.numbers, _PIECES):
+            fetch_block(plans.keys, first_slot(plans, number) + (part + piece + threads) * slots, tables, objective)
+        rate = item(rates, round_) if rates.size > 0 else np.float32(0)
+        train_block(number, part + piece, part, plans, tables, objective, scratch, work.deltas, rate, rates.size > 0)
+    elif kind == _ROWS:
+        start = first_slot(plans, number) + part * slots
+        size = item(plans.sizes, _part_number(plans, number, part))
+        _move_rows(piece * CHUNK, size, start, plans, tables, objective, work.deltas, item(rates, round_))
+
+
+@inline
+def _part_number(plans: Plans, number: int, part: int) -> int:
+    return number * (plans.sizes.size // AHEAD) + part // PART_BLOCKS
+
+
+@inline
+def _move_rows(
+    first: int,
+    size: int,
+    start: int,
+    plans: Plans,
+    tables: Tables,
+    objective: Objective,
+    deltas: Deltas,
+    rate: np.float32,
+) -> None:
+    """Move the rows whose deltas begin in [first, first + CHUNK), of `size` deltas in all.
+
+    Each takes the sum of its deltas times its step (see reference.py). `start` is where their keys begin.
+    """
+    width = objective.width
+    moved = 3 if objective.context_length > 0 else 2
+    i, stop = first, min(first + CHUNK, size)
+    while 0 < i < stop and item(plans.shared, start + i) == item(plans.shared, start + i - 1):
+        i += 1  # of a row that begins in the piece before
+    while i < stop:
+        key = item(plans.shared, start + i)
+        bend = item(deltas.curvature, i)
+        end = i + 1
+        while end < size and item(plans.shared, start + end) == key:
+            bend += item(deltas.curvature, end)
+            end += 1
+        row = row_of(tables, np.int64(key), width)
+        step = splat(step_within(rate, bend, moved))
+        for column in range(0, width, 16):
+            change = load(deltas.rows, i * width + column)
+            for k in range(i + 1, end):
+                change = change + load(deltas.rows, k * width + column)
+            store(row, column, muladd(step, change, load(row, column)))
+        i = end
+
+
+@inline
+def _open_next(
+    stage: int,
+    corpus: Corpus,
+    chances: Chances,
+    objective: Objective,
+    rounds: Rounds,
+    work: Work,
+    scratch: Scratch,
+    rates: Floats,
+) -> None:
+    """Every piece of the stage is done: open the next one."""
+    numbers, plans = work.numbers, work.plans
+    kind, pieces = item(numbers, _KIND), item(numbers, _PIECES)
+    round_, part = item(numbers, _STAGE_ROUND), item(numbers, _PART)
+    if kind == _BLOCKS:
+        for block in range(pieces):
+            put(work.loss, 0, item(work.loss, 0) + item(work.deltas.losses, block))
+            put(work.pairs, 0, item(work.pairs, 0) + item(work.deltas.pairs, block))
+        if rates.size > 0:
+            size = item(plans.sizes, _part_number(plans, round_ % AHEAD, part))
+            if size > 0:
+                _open(numbers, stage + 1, _ROWS, (size + CHUNK - 1) // CHUNK, round_, part)
+                return
+    part += PART_BLOCKS
+    blocks = 0
+    if kind != _BEGIN:
+        blocks = _blocks(plans, round_)
+    while part >= blocks:
+        round_ += 1
+        if round_ == _count(rounds):
+            write(numbers, _TICKET, _OVER)
+            return
+        write(numbers, _ROUND, round_)
+        looks = 0
+        while read(numbers, _PLANNED + round_ % AHEAD * CACHE_LINE) != round_ + 1:
+            if not _plan_ahead(round_ + 1, corpus, chances, objective, rounds, work, scratch, rates):
+                looks = _wait(looks)
+        part = 0
+        blocks = _blocks(plans, round_)
+    _open(numbers, stage + 1, _BLOCKS, min(PART_BLOCKS, blocks - part), round_, part)
+
+
+@inline
+def _open(numbers: Longs, stage: int, kind: int, pieces: int, round_: int, part: int) -> None:
+    put(numbers, _KIND, kind)
+    put(numbers, _PIECES, pieces)
+    put(numbers, _STAGE_ROUND, round_)
+    put(numbers, _PART, part)
+    put(numbers, _DONE, 0)
+    write(numbers, _TICKET, stage << 32 | pieces)  # whoever reads this sees what was put before
+
+
+@inline
+def _blocks(plans: Plans, round_: int) -> int:
+    number = round_ % AHEAD
+    return (item(plans.last, number) - item(plans.first, number) + BLOCK - 1) // BLOCK
+
+
+@inline
+def _count(rounds: Rounds) -> int:
+    return (rounds.stop - rounds.start + rounds.span - 1) // rounds.span
+
+
+@routine
+def _plan_ahead(
+    limit: int,
+    corpus: Corpus,
+    chances: Chances,
+    objective: Objective,
+    rounds: Rounds,
+    work: Work,
+    scratch: Scratch,
+    rates: Floats,
+) -> bool:
+    """Plan the next round that nobody plans yet, if it is below `limit`; returns whether there was one."""
+    numbers = work.numbers
+    round_ = read(numbers, _PLANNING)
+    if round_ >= min(limit, _count(rounds)) or not replace(numbers, _PLANNING, round_, round_ + 1):
+        return False
+    start = rounds.start + round_ * rounds.span
+    stop = min(start + rounds.span, rounds.stop)
+    number, moves = round_ % AHEAD, rates.size > 0
+    plan_round(work.plans, number, corpus, chances, rounds, start, stop, objective, moves, scratch)
+    write(numbers, _PLANNED + number * CACHE_LINE, round_ + 1)
+    return True
+
+
+@inline
+def _wait(looks: int) -> int:
+    """Wait for a moment, or for longer where that was in vain often enough; returns one look more."""
+    if looks < PATIENCE:
+        pause()
+    else:
+        nap()
+    return looks + 1

@@ -6,36 +6,41 @@ Three small matrix products, with what the loss asks of each score between them:
     deltas   dX = G O        [B, D]
              dO = G^T X      [P, D]
 
-Reads the tables, writes only the slots of its block: the one gradient routine of the CPU engine. What the equations
-mean stands in reference.py, the letters in cpu_memory.py.
+Reads the tables; a delta goes to its row where no other slot has that row, else to the deltas of the round's part. The
+one gradient routine of the CPU engine. What the equations mean stands in reference.py, the letters in cpu_memory.py.
 """
 
 import numpy as np
 
-from sgns_cli.training.compiled import inline
-from sgns_cli.training.draws import BLOCK, Draws
+from sgns_cli.training.compiled import inline, item, put
+from sgns_cli.training.draws import BLOCK
 from sgns_cli.training.kernels.cpu_memory import (
     TILES,
-    Block,
     Deltas,
     Floats,
+    Ints,
     Objective,
     Scratch,
     Tables,
     band_end,
+    block_slots,
     context_rows,
+    row_of,
+    step_within,
 )
+from sgns_cli.training.kernels.cpu_plan import Plans, first_slot
 from sgns_cli.training.kernels.cpu_tiles import (
     add_row,
     curvature_of,
+    deliver,
     no_deltas,
     score_tile,
     sigmoids,
-    store_deltas,
     strip,
     window_tile,
 )
 from sgns_cli.training.kernels.simd import (
+    address,
     load,
     load_centres,
     load_outputs,
@@ -55,118 +60,112 @@ _F = np.float32
 
 
 @inline
-def block_deltas(
-    block: Block, draws: Draws, tables: Tables, objective: Objective, scratch: Scratch, deltas: Deltas
-) -> tuple[float, int]:
-    """Fill the slots of a block. Returns the sum of its pairs' losses and the number of its pairs."""
-    _fetch_next(block, draws, tables, objective)
-    pairs, low, high = _load_centres(block, draws, tables, objective, scratch, deltas)
-    _load_outputs(block, low, high, draws, tables, objective, scratch, deltas)
-    _count_clashes(block, draws, objective, scratch, deltas)
-    _scores(objective, scratch)
-    loss = _gradients(block, objective, scratch, deltas)
-    _input_deltas(block, objective, scratch, deltas)
-    _output_deltas(block, objective, scratch, deltas)
-    return loss, pairs
-
-
-@inline
-def _fetch_next(block: Block, draws: Draws, tables: Tables, objective: Objective) -> None:
-    """Ask for the rows that the next block will need and this one has not, while this one is computed."""
-    width, last = objective.width, block.last
-    for k in range(block.centre + BLOCK, min(block.centre + 2 * BLOCK, last)):
-        _fetch(tables.vectors, draws.rows[k], width)
-        if k + objective.window < last:
-            _fetch(tables.contexts, draws.rows[k + objective.window], width)
-    if block.centre + BLOCK < last:
-        start = block.negatives + objective.shared
-        for k in range(start, start + objective.shared):
-            _fetch(tables.contexts, draws.negatives[k], width)
-
-
-@inline
-def _fetch(table: Floats, row: int, width: int) -> None:
-    start = np.int64(row) * width
-    for i in range(start, start + width, 16):
-        prefetch(table, i)
-
-
-@inline
-def _load_centres(
-    block: Block, draws: Draws, tables: Tables, objective: Objective, scratch: Scratch, deltas: Deltas
-) -> tuple[int, int, int]:
-    """Input rows and windows of the centres. Returns the pairs, and the span of draws that the windows cover."""
-    width = objective.width
-    corner = block.centre - objective.window  # the draw at context row 0
-    pairs, lowest, highest = 0, block.centre, block.centre
-    for b in range(BLOCK):
-        k, slot = block.centre + b, block.number * BLOCK + b
-        if k >= block.last:
-            deltas.x_rows[slot] = deltas.x_places[slot] = -1
-            scratch.low[b] = scratch.high[b] = scratch.contexts[b] = scratch.x_norms[b] = _F(0)
-            _clear(scratch.x, b * width, width)
-            continue
-        low, high = draws.low[k], draws.high[k]
-        lowest, highest = min(lowest, low), max(highest, high)
-        contexts = high - low - 1
-        pairs += contexts
-        scratch.low[b], scratch.high[b] = _F(low - corner), _F(high - corner)
-        scratch.contexts[b] = _F(contexts)
-        deltas.x_rows[slot] = draws.rows[k]
-        scratch.x_norms[b] = _copy(tables.vectors, draws.rows[k], scratch.x, b * width, width)
-        if objective.context_length > 0:
-            place = draws.offsets[k] % objective.context_length
-            deltas.x_places[slot] = np.int32(place)
-            scratch.x_norms[b] = _add_position(tables.positions, place, scratch.x, b * width, width)
-    return pairs, lowest, highest
-
-
-@inline
-def _load_outputs(
-    block: Block,
-    low: int,
-    high: int,
-    draws: Draws,
+def train_block(
+    number: int,
+    block: int,
+    part: int,
+    plans: Plans,
     tables: Tables,
     objective: Objective,
     scratch: Scratch,
     deltas: Deltas,
+    rate: np.float32,
+    moves: bool,
 ) -> None:
-    """Output rows: the contexts that the windows cover, draws low..high-1, and the negatives."""
-    width, contexts = objective.width, context_rows(objective.window)
-    outputs = contexts + objective.shared
-    corner = block.centre - objective.window
-    for p in range(outputs):
-        row = np.int32(-1)
-        if p >= contexts:
-            row = draws.negatives[block.negatives + p - contexts]
-        elif low <= corner + p < high:
-            row = draws.rows[corner + p]
-        deltas.o_rows[block.number * outputs + p] = row
-        if row >= 0:
-            scratch.o_norms[p] = _copy(tables.contexts, row, scratch.o, p * width, width)
-        else:
-            scratch.o_norms[p] = _F(0)
-            _clear(scratch.o, p * width, width)
+    """Train block `block` of plan `number`, in the part of a round whose first block is `part`.
+
+    Its loss and pairs go to `deltas`; where nothing moves, that is all.
+    """
+    centre, last = item(plans.first, number) + block * BLOCK, item(plans.last, number)
+    slots = block_slots(objective.window, objective.shared, objective.context_length)
+    slot = first_slot(plans, number) + block * slots
+    pairs = _load_windows(plans, centre, last, objective, scratch)
+    _load_centres(plans.keys, slot, tables, objective, scratch)
+    _load_outputs(plans.keys, slot, tables, objective, scratch)
+    _count_clashes(plans.keys, slot, objective, scratch)
+    _scores(objective, scratch)
+    put(deltas.losses, block - part, _gradients(objective, scratch))
+    put(deltas.pairs, block - part, pairs)
+    if moves:
+        _address_deltas(plans, slot, slots, tables, objective, scratch, deltas, rate)
+        _input_deltas(objective, scratch)
+        _output_deltas(objective, scratch)
 
 
 @inline
-def _copy(table: Floats, row: int | np.int32, out: Floats, at: int, width: int) -> np.float32:
-    """Copy a row of a table to out[at]; returns its squared length."""
-    start, norm = np.int64(row) * width, zeros()
+def fetch_block(keys: Ints, slot: int, tables: Tables, objective: Objective) -> None:
+    """Ask for the rows of a block that is soon to be trained."""
+    width = objective.width
+    for k in range(slot, slot + BLOCK + context_rows(objective.window) + objective.shared):
+        key = np.int64(item(keys, k))
+        if key >= 0:
+            row = row_of(tables, key, width)
+            for i in range(0, width, 16):
+                prefetch(row, i)
+
+
+@inline
+def _load_windows(plans: Plans, centre: int, last: int, objective: Objective, scratch: Scratch) -> int:
+    """The windows of the centres, as context rows. Returns the number of their pairs."""
+    draws = plans.draws
+    corner = centre - objective.window  # the draw at context row 0
+    pairs = 0
+    for b in range(BLOCK):
+        low, high, contexts = 0, 0, 0
+        if centre + b < last:
+            low, high = item(draws.low, centre + b) - corner, item(draws.high, centre + b) - corner
+            contexts = high - low - 1
+        put(scratch.low, b, low)
+        put(scratch.high, b, high)
+        put(scratch.contexts, b, contexts)
+        pairs += contexts
+    return pairs
+
+
+@inline
+def _load_centres(keys: Ints, slot: int, tables: Tables, objective: Objective, scratch: Scratch) -> None:
+    """Input rows: vectors of the centres, plus rows of positions where they are learned."""
+    width = objective.width
+    for b in range(BLOCK):
+        key = np.int64(item(keys, slot + b))
+        source = address(tables.vectors, key * width) if key >= 0 else address(scratch.nothing, 0)
+        put(scratch.x_norms, b, _copy(source, scratch.x, b * width, width))
+    if objective.context_length > 0:
+        places = slot + BLOCK + context_rows(objective.window) + objective.shared
+        for b in range(BLOCK):
+            key = np.int64(item(keys, places + b))
+            source = row_of(tables, key, width) if key >= 0 else address(scratch.nothing, 0)
+            put(scratch.x_norms, b, _add(source, scratch.x, b * width, width))
+
+
+@inline
+def _load_outputs(keys: Ints, slot: int, tables: Tables, objective: Objective, scratch: Scratch) -> None:
+    """Output rows: the contexts that the windows cover, and the negatives."""
+    width = objective.width
+    for p in range(context_rows(objective.window) + objective.shared):
+        key = np.int64(item(keys, slot + BLOCK + p))
+        at = key * width - tables.vectors.size
+        source = address(tables.contexts, at) if key >= 0 else address(scratch.nothing, 0)
+        put(scratch.o_norms, p, _copy(source, scratch.o, p * width, width))
+
+
+@inline
+def _copy(row: int, out: Floats, at: int, width: int) -> np.float32:
+    """Copy a row to out[at]; returns its squared length."""
+    norm = zeros()
     for i in range(0, width, 16):
-        numbers = load(table, start + i)
+        numbers = load(row, i)
         store(out, at + i, numbers)
         norm = muladd(numbers, numbers, norm)
     return total(norm)
 
 
 @inline
-def _add_position(positions: Floats, place: int, out: Floats, at: int, width: int) -> np.float32:
-    """Add a row of positions to out[at]; returns the squared length of the sum."""
-    start, norm = np.int64(place) * width, zeros()
+def _add(row: int, out: Floats, at: int, width: int) -> np.float32:
+    """Add a row to out[at]; returns the squared length of the sum."""
+    norm = zeros()
     for i in range(0, width, 16):
-        numbers = load(out, at + i) + load(positions, start + i)
+        numbers = load(out, at + i) + load(row, i)
         store(out, at + i, numbers)
         norm = muladd(numbers, numbers, norm)
     return total(norm)
@@ -179,23 +178,24 @@ def _clear(out: Floats, at: int, size: int) -> None:
 
 
 @inline
-def _count_clashes(block: Block, draws: Draws, objective: Objective, scratch: Scratch, deltas: Deltas) -> None:
+def _count_clashes(keys: Ints, slot: int, objective: Objective, scratch: Scratch) -> None:
     """For each centre and negative, how many contexts of the centre are that same row."""
     shared, window, contexts = objective.shared, objective.window, context_rows(objective.window)
+    output = slot + BLOCK
     _clear(scratch.clashes, 0, BLOCK * shared)
     for p in range(contexts):
-        row = deltas.o_rows[block.number * (contexts + shared) + p]
-        if row < 0:
+        key = item(keys, output + p)
+        if key < 0:
             continue
         for group in range(0, shared, 16):
-            found = matches(draws.negatives, block.negatives + group, row)
+            found = matches(keys, output + contexts + group, key)
             n = group
             while found != 0:
                 if found & 1:
                     for b in range(max(0, p - 2 * window), min(BLOCK, p + 1)):
-                        if scratch.low[b] <= p < scratch.high[b] and p != b + window:
-                            tile = b // 4 * (shared // 4) + n // 4
-                            scratch.clashes[tile * 16 + b % 4 * 4 + n % 4] += _F(1)
+                        if item(scratch.low, b) <= p < item(scratch.high, b) and p != b + window:
+                            at = (b // 4 * (shared // 4) + n // 4) * 16 + b % 4 * 4 + n % 4
+                            put(scratch.clashes, at, item(scratch.clashes, at) + _F(1))
                 found >>= 1
                 n += 1
 
@@ -213,8 +213,8 @@ def _scores(objective: Objective, scratch: Scratch) -> None:
 
 
 @inline
-def _gradients(block: Block, objective: Objective, scratch: Scratch, deltas: Deltas) -> float:
-    """From S to G, in place, with the curvatures beside it. Returns the block's loss."""
+def _gradients(objective: Objective, scratch: Scratch) -> float:
+    """From S to G, in place, with the curvatures of the slots beside it. Returns the block's loss."""
     shared, contexts = objective.shared, context_rows(objective.window)
     groups = (contexts + shared) // 4
     per_negative = splat(_F(objective.negatives) / _F(shared))
@@ -246,14 +246,45 @@ def _gradients(block: Block, objective: Objective, scratch: Scratch, deltas: Del
             curvature = curvature_of(score, large) * weight
             x_curvature = muladd(curvature, load_outputs(scratch.o_norms, g * 4), x_curvature)
             store(scratch.curvature, g * 16, muladd(curvature, x_norms, load(scratch.curvature, g * 16)))
-        store_centre_sums(deltas.x_curvature, block.number * BLOCK + c * 4, x_curvature)
+        store_centre_sums(scratch.bends, c * 4, x_curvature)
     for g in range(groups):
-        store_output_sums(deltas.o_curvature, (block.number * groups + g) * 4, load(scratch.curvature, g * 16))
+        store_output_sums(scratch.bends, BLOCK + g * 4, load(scratch.curvature, g * 16))
     return float(total(losses))
 
 
 @inline
-def _input_deltas(block: Block, objective: Objective, scratch: Scratch, deltas: Deltas) -> None:
+def _address_deltas(
+    plans: Plans,
+    slot: int,
+    slots: int,
+    tables: Tables,
+    objective: Objective,
+    scratch: Scratch,
+    deltas: Deltas,
+    rate: np.float32,
+) -> None:
+    """Where the deltas of the slots go: to their rows with a step, or to the deltas of the part as they are."""
+    width = objective.width
+    moved = 3 if objective.context_length > 0 else 2
+    outputs = context_rows(objective.window) + objective.shared
+    nothing = address(scratch.nothing, 0)
+    for s in range(slots):
+        key, place = np.int64(item(plans.keys, slot + s)), np.int64(item(plans.places, slot + s))
+        bend = item(scratch.bends, s if s < BLOCK + outputs else s - BLOCK - outputs)
+        source, target, step = nothing, nothing, _F(1)
+        if key >= 0 and place >= 0:
+            target = address(deltas.rows, place * width)
+            put(deltas.curvature, place, bend)
+        elif key >= 0:
+            source = target = row_of(tables, key, width)
+            step = step_within(rate, bend, moved)
+        put(scratch.source, s, source)
+        put(scratch.target, s, target)
+        put(scratch.step, s, step)
+
+
+@inline
+def _input_deltas(objective: Objective, scratch: Scratch) -> None:
     """dX = G O: for each tile of centres, over the context rows of its band and all negatives.
 
     A strip of columns at a time, here and below, so that the strip stays in the first-level cache.
@@ -270,11 +301,13 @@ def _input_deltas(block: Block, objective: Objective, scratch: Scratch, deltas: 
                 for k in range(4):
                     lane, row = (c * groups + g) * 16 + k, (g * 4 + k) * width
                     sums = add_row(sums, scratch.gradient, lane, 4, scratch.o, row, columns)
-            store_deltas(deltas.x, (block.number * BLOCK + c * 4) * width, width, columns, sums)
+            deliver(scratch, c * 4, columns, sums)
+            if objective.context_length > 0:
+                deliver(scratch, BLOCK + groups * 4 + c * 4, columns, sums)
 
 
 @inline
-def _output_deltas(block: Block, objective: Objective, scratch: Scratch, deltas: Deltas) -> None:
+def _output_deltas(objective: Objective, scratch: Scratch) -> None:
     """dO = G^T X: for each tile of output rows, over the centres whose windows reach it; negatives meet all."""
     width, contexts = objective.width, context_rows(objective.window)
     groups = (contexts + objective.shared) // 4
@@ -288,4 +321,4 @@ def _output_deltas(block: Block, objective: Objective, scratch: Scratch, deltas:
                 for b in range(4):
                     lane, row = (c * groups + g) * 16 + b * 4, (c * 4 + b) * width
                     sums = add_row(sums, scratch.gradient, lane, 1, scratch.x, row, columns)
-            store_deltas(deltas.o, (block.number * groups + g) * 4 * width, width, columns, sums)
+            deliver(scratch, BLOCK + g * 4, columns, sums)

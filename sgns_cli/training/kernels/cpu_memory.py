@@ -1,9 +1,12 @@
-"""What the CPU kernel works on: the tables, the numbers of the objective, the room for a block and for a round.
+"""What the CPU kernel works on: the tables, the numbers of the objective, the room of a thread and of a round.
 
-Letters, here and in the other cpu_*.py: R rows of a table, D floats a row (dim padded to 16 with zeros), B = 32 centres
-a block, C context rows a block (B + 2 * window, padded to 4), N negatives a block (a multiple of 16), P = C + N output
+Letters, here and in the other cpu_*.py: R training rows, D floats a row (dim padded to 16 with zeros), B = 32 centres a
+block, C context rows a block (B + 2 * window, padded to 4), N negatives a block (a multiple of 16), P = C + N output
 rows. Arrays are flat; row r begins at r * D. A *tile* is 4 centres by 4 output rows of a [B, P] matrix, 16 numbers that
 lie together (simd.py); tile (c, g) begins at (c * P/4 + g) * 16.
+
+A row of any table has a *key*: r in vectors, R + r in contexts, 2R + r in positions. A *slot* is a row's place in a
+block: B of centres, P of output rows and, where positions are learned, B of their places. So a block has S slots.
 """
 
 from typing import NamedTuple
@@ -12,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.training.compiled import aligned_zeros, inline
-from sgns_cli.training.draws import BLOCK
+from sgns_cli.training.draws import BLOCK, PART
+from sgns_cli.training.kernels.simd import address
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
 TILES = BLOCK // 4  # tiles of centres a block
+DIGITS = 1 << 11  # of a sort by key
 
 
 class Tables(NamedTuple):
@@ -37,17 +43,17 @@ class Objective(NamedTuple):
     context_length: int  # rows of positions, 0 if they are not learned
 
 
-class Block(NamedTuple):
-    """Which block: its number in the round's deltas, and where its draws lie."""
+class Deltas(NamedTuple):
+    """What the blocks of a part of a round ask for, of rows that several slots have; those of a row lie together."""
 
-    number: int
-    centre: int  # its first centre
-    last: int  # one past the last centre of the round; the block has at most B of them
-    negatives: int  # its first negative
+    rows: Floats  # [PART/B * S, D]
+    curvature: Floats  # [PART/B * S]
+    losses: NDArray[np.float64]  # [PART/B] of the blocks
+    pairs: Longs  # [PART/B] of the blocks
 
 
 class Scratch(NamedTuple):
-    """Work space of one thread for one block."""
+    """Work space of one thread."""
 
     x: Floats  # [B, D] input rows: vector + position
     o: Floats  # [P, D] output rows: contexts of the windows, then negatives
@@ -60,18 +66,14 @@ class Scratch(NamedTuple):
     clashes: Floats  # [B/4, N/4, 16] how many contexts of a centre equal a negative
     gradient: Floats  # [B/4, P/4, 16] S, then G
     curvature: Floats  # [P/4, 16] of the output rows, not yet summed over the centres of a tile
-
-
-class Deltas(NamedTuple):
-    """What the blocks of a round ask for, slot by slot, before it is added to the rows."""
-
-    x_rows: Ints  # [blocks * B] row of vectors, -1 if the slot is empty
-    x_places: Ints  # [blocks * B] row of positions
-    o_rows: Ints  # [blocks * P] row of contexts
-    x: Floats  # [blocks * B, D]
-    o: Floats  # [blocks * P, D]
-    x_curvature: Floats  # [blocks * B]
-    o_curvature: Floats  # [blocks * P]
+    bends: Floats  # [S] curvatures of the slots
+    source: Longs  # [S] address of what a slot's delta is added to,
+    target: Longs  # [S] and of where the sum goes,
+    step: Floats  # [S] after the delta was multiplied by this
+    nothing: Floats  # [D] zeros, also the target of empty slots
+    pairs: Longs  # [PART/B * S] room to sort (key, slot) pairs
+    sorted: Longs  # [PART/B * S]
+    digits: Longs  # [DIGITS]
 
 
 def padded_contexts(window: int) -> int:
@@ -79,7 +81,14 @@ def padded_contexts(window: int) -> int:
     return (BLOCK + 2 * window + 3) // 4 * 4
 
 
+def slots_of_block(window: int, shared: int, context_length: int) -> int:
+    """S."""
+    outputs = (BLOCK + 2 * window + 3) // 4 * 4 + shared
+    return 2 * BLOCK + outputs if context_length > 0 else BLOCK + outputs
+
+
 context_rows = inline(padded_contexts)
+block_slots = inline(slots_of_block)
 
 
 @inline
@@ -88,8 +97,28 @@ def band_end(c: int, window: int) -> int:
     return c + (2 * window + 3) // 4 + 1
 
 
+@inline
+def row_of(tables: Tables, key: int, width: int) -> int:
+    """The address of the row with a key."""
+    vectors = tables.vectors.size
+    at = key * width
+    if at < vectors:
+        return address(tables.vectors, at)
+    if at < 2 * vectors:
+        return address(tables.contexts, at - vectors)
+    return address(tables.positions, at - 2 * vectors)
+
+
+@inline
+def step_within(rate: np.float32, bend: np.float32, tables: int) -> np.float32:
+    """The step of a row with curvature `bend`, where so many tables move a score (see reference.py)."""
+    limit = np.float32(2) / np.float32(tables)
+    return limit / bend if rate * bend > limit else rate
+
+
 def new_scratch(objective: Objective) -> Scratch:
     outputs = padded_contexts(objective.window) + objective.shared
+    slots = slots_of_block(objective.window, objective.shared, objective.context_length)
     own = aligned_zeros(BLOCK)
     own[:] = np.arange(BLOCK) + objective.window
     return Scratch(
@@ -104,18 +133,24 @@ def new_scratch(objective: Objective) -> Scratch:
         clashes=aligned_zeros(BLOCK * objective.shared),
         gradient=aligned_zeros(BLOCK * outputs),
         curvature=aligned_zeros(4 * outputs),
+        bends=aligned_zeros(slots),
+        source=np.empty(slots, np.int64),
+        target=np.empty(slots, np.int64),
+        step=aligned_zeros(slots),
+        nothing=aligned_zeros(objective.width),
+        pairs=np.empty(PART // BLOCK * slots, np.int64),
+        sorted=np.empty(PART // BLOCK * slots, np.int64),
+        digits=np.empty(DIGITS, np.int64),
     )
 
 
-def new_deltas(blocks: int, objective: Objective) -> Deltas:
-    inputs = blocks * BLOCK
-    outputs = blocks * (padded_contexts(objective.window) + objective.shared)
+def new_deltas(objective: Objective, span: int) -> Deltas:
+    """Room for the deltas of a part of a round of `span` corpus tokens."""
+    blocks = -(-min(span, PART) // BLOCK)
+    slots = blocks * slots_of_block(objective.window, objective.shared, objective.context_length)
     return Deltas(
-        x_rows=np.empty(inputs, np.int32),
-        x_places=np.empty(inputs, np.int32),
-        o_rows=np.empty(outputs, np.int32),
-        x=aligned_zeros(inputs * objective.width),
-        o=aligned_zeros(outputs * objective.width),
-        x_curvature=aligned_zeros(inputs),
-        o_curvature=aligned_zeros(outputs),
+        rows=aligned_zeros(slots * objective.width),
+        curvature=aligned_zeros(slots),
+        losses=np.empty(blocks),
+        pairs=np.empty(blocks, np.int64),
     )

@@ -7,7 +7,7 @@ scores at once.
 
 import numpy as np
 
-from sgns_cli.training.compiled import inline
+from sgns_cli.training.compiled import inline, item
 from sgns_cli.training.kernels.cpu_memory import Floats, Scratch
 from sgns_cli.training.kernels.simd import (
     WHOLE,
@@ -99,20 +99,26 @@ def add_row(
 
 
 @inline
-def store_deltas(out: Floats, at: int, width: int, columns: tuple[int, int, int, int], deltas: Deltas4) -> None:
-    """Write 4 rows of deltas, the first at out[at]."""
-    _store_row(out, at, columns, deltas[0])
-    _store_row(out, at + width, columns, deltas[1])
-    _store_row(out, at + 2 * width, columns, deltas[2])
-    _store_row(out, at + 3 * width, columns, deltas[3])
+def deliver(scratch: Scratch, slot: int, columns: tuple[int, int, int, int], deltas: Deltas4) -> None:
+    """Bring 4 rows of deltas, of the slots from `slot` on, to where they go."""
+    _deliver_row(scratch, slot, columns, deltas[0])
+    _deliver_row(scratch, slot + 1, columns, deltas[1])
+    _deliver_row(scratch, slot + 2, columns, deltas[2])
+    _deliver_row(scratch, slot + 3, columns, deltas[3])
 
 
 @inline
-def _store_row(out: Floats, at: int, columns: tuple[int, int, int, int], row: Four) -> None:
-    store(out, at + columns[0], row[0])
-    store(out, at + columns[1], row[1])
-    store(out, at + columns[2], row[2])
-    store(out, at + columns[3], row[3])
+def _deliver_row(scratch: Scratch, slot: int, columns: tuple[int, int, int, int], row: Four) -> None:
+    """target = source + step * row; all loads come first, since columns may repeat (see `strip`)."""
+    source, target, step = item(scratch.source, slot), item(scratch.target, slot), load_splat(scratch.step, slot)
+    a = muladd(step, row[0], load(source, columns[0]))
+    b = muladd(step, row[1], load(source, columns[1]))
+    c = muladd(step, row[2], load(source, columns[2]))
+    d = muladd(step, row[3], load(source, columns[3]))
+    store(target, columns[0], a)
+    store(target, columns[1], b)
+    store(target, columns[2], c)
+    store(target, columns[3], d)
 
 
 @inline

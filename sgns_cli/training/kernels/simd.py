@@ -37,8 +37,12 @@ class _F32x16Model(models.PrimitiveModel):
         super().__init__(manager, front_end_type, _VEC)
 
 
-def _pointer(context, builder, array_type, array, index, to):
-    data = context.make_array(array_type)(context, builder, array).data
+def _pointer(context, builder, base_type, base, index, to):
+    """Where base[index] lies; the base is an array, or the address of one."""
+    if isinstance(base_type, types.Integer):
+        data = builder.inttoptr(base, ir.PointerType(_F32))
+    else:
+        data = context.make_array(base_type)(context, builder, base).data
     return builder.bitcast(builder.gep(data, [index]), ir.PointerType(to))
 
 
@@ -56,6 +60,16 @@ def _call(builder, name, result, *arguments):
 
 
 # --- between memory and registers
+
+
+@intrinsic
+def address(typing_context, array, index):
+    """The address of array[index], to load from and store to as if it were an array."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ptrtoint(_pointer(context, builder, signature.args[0], *arguments, _F32), ir.IntType(64))
+
+    return types.int64(array, types.intp), generate
 
 
 @intrinsic
