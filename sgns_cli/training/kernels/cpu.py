@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sgns_cli.training.compiled import inline, item, jit, put, routine
 from sgns_cli.training.draws import BLOCK, PART_BLOCKS, Chances, Corpus
-from sgns_cli.training.kernels.cpu_block import fetch_block, train_block
+from sgns_cli.training.kernels.cpu_block import train_block
 from sgns_cli.training.kernels.cpu_memory import (
     Deltas,
     Floats,
@@ -117,10 +117,11 @@ def _work_on(
     plans, number = work.plans, round_ % AHEAD
     slots = block_slots(objective.window, objective.shared, objective.context_length)
     if kind == _BLOCKS:
-        if piece + threads < item(work.numbers, _PIECES):
-            fetch_block(plans.keys, first_slot(plans, number) + (part + piece + threads) * slots, tables, objective)
+        following = part + piece + threads if piece + threads < item(work.numbers, _PIECES) else -1
         rate = item(rates, round_) if rates.size > 0 else np.float32(0)
-        train_block(number, part + piece, part, plans, tables, objective, scratch, work.deltas, rate, rates.size > 0)
+        block = part + piece
+        moves = rates.size > 0
+        train_block(number, block, part, following, plans, tables, objective, scratch, work.deltas, rate, moves)
     elif kind == _ROWS:
         start = first_slot(plans, number) + part * slots
         size = item(plans.sizes, _part_number(plans, number, part))

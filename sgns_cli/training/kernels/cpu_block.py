@@ -25,6 +25,7 @@ from sgns_cli.training.kernels.cpu_memory import (
     band_end,
     block_slots,
     context_rows,
+    fetch_row,
     row_of,
     step_within,
 )
@@ -44,9 +45,9 @@ from sgns_cli.training.kernels.simd import (
     load,
     load_centres,
     load_outputs,
+    lowest_bit,
     matches,
     muladd,
-    prefetch,
     splat,
     store,
     store_centre_sums,
@@ -64,6 +65,7 @@ def train_block(
     number: int,
     block: int,
     part: int,
+    following: int,
     plans: Plans,
     tables: Tables,
     objective: Objective,
@@ -74,7 +76,8 @@ def train_block(
 ) -> None:
     """Train block `block` of plan `number`, in the part of a round whose first block is `part`.
 
-    Its loss and pairs go to `deltas`; where nothing moves, that is all.
+    Its loss and pairs go to `deltas`; where nothing moves, that is all. The rows of block `following`, which is likely
+    to be this thread's next, are asked for meanwhile (none if it is negative).
     """
     centre, last = item(plans.first, number) + block * BLOCK, item(plans.last, number)
     slots = block_slots(objective.window, objective.shared, objective.context_length)
@@ -83,25 +86,13 @@ def train_block(
     _load_centres(plans.keys, slot, tables, objective, scratch)
     _load_outputs(plans.keys, slot, tables, objective, scratch)
     _count_clashes(plans.keys, slot, objective, scratch)
-    _scores(objective, scratch)
+    _scores(plans.keys, slot + (following - block) * slots if following >= 0 else -1, tables, objective, scratch)
     put(deltas.losses, block - part, _gradients(objective, scratch))
     put(deltas.pairs, block - part, pairs)
     if moves:
-        _address_deltas(plans, slot, slots, tables, objective, scratch, deltas, rate)
+        _address_deltas(plans, slot, tables, objective, scratch, deltas, rate)
         _input_deltas(objective, scratch)
         _output_deltas(objective, scratch)
-
-
-@inline
-def fetch_block(keys: Ints, slot: int, tables: Tables, objective: Objective) -> None:
-    """Ask for the rows of a block that is soon to be trained."""
-    width = objective.width
-    for k in range(slot, slot + BLOCK + context_rows(objective.window) + objective.shared):
-        key = np.int64(item(keys, k))
-        if key >= 0:
-            row = row_of(tables, key, width)
-            for i in range(0, width, 16):
-                prefetch(row, i)
 
 
 @inline
@@ -189,27 +180,35 @@ def _count_clashes(keys: Ints, slot: int, objective: Objective, scratch: Scratch
             continue
         for group in range(0, shared, 16):
             found = matches(keys, output + contexts + group, key)
-            n = group
             while found != 0:
-                if found & 1:
-                    for b in range(max(0, p - 2 * window), min(BLOCK, p + 1)):
-                        if item(scratch.low, b) <= p < item(scratch.high, b) and p != b + window:
-                            at = (b // 4 * (shared // 4) + n // 4) * 16 + b % 4 * 4 + n % 4
-                            put(scratch.clashes, at, item(scratch.clashes, at) + _F(1))
-                found >>= 1
-                n += 1
+                n = group + lowest_bit(found)
+                found &= found - 1
+                for b in range(max(0, p - 2 * window), min(BLOCK, p + 1)):
+                    inside = item(scratch.low, b) <= p < item(scratch.high, b) and p != b + window
+                    at = ((b >> 2) * (shared >> 2) + (n >> 2)) * 16 + (b & 3) * 4 + (n & 3)
+                    put(scratch.clashes, at, item(scratch.clashes, at) + _F(inside))
 
 
 @inline
-def _scores(objective: Objective, scratch: Scratch) -> None:
-    """S = X O^T: each tile of centres with the context rows of its band and all negatives."""
-    contexts = context_rows(objective.window)
+def _scores(keys: Ints, following: int, tables: Tables, objective: Objective, scratch: Scratch) -> None:
+    """S = X O^T: each tile of centres with the context rows of its band and all negatives.
+
+    Beside each tile a row of the block whose slots begin at `following` is asked for, so that memory is never idle.
+    """
+    contexts, width = context_rows(objective.window), objective.width
     groups = (contexts + objective.shared) // 4
+    slots = block_slots(objective.window, objective.shared, objective.context_length)
+    fetched = 0 if following >= 0 else slots
     for c in range(TILES):
-        for g in range(c, band_end(c, objective.window)):
-            store(scratch.gradient, (c * groups + g) * 16, score_tile(scratch, c, g, objective.width))
-        for g in range(contexts // 4, groups):
-            store(scratch.gradient, (c * groups + g) * 16, score_tile(scratch, c, g, objective.width))
+        for g in range(c, groups):
+            if band_end(c, objective.window) <= g < contexts // 4:
+                continue
+            store(scratch.gradient, (c * groups + g) * 16, score_tile(scratch, c, g, width))
+            if fetched < slots:
+                fetch_row(tables, item(keys, following + fetched), width)
+                fetched += 1
+    for slot in range(following + fetched, following + slots):
+        fetch_row(tables, item(keys, slot), width)
 
 
 @inline
@@ -256,7 +255,6 @@ def _gradients(objective: Objective, scratch: Scratch) -> float:
 def _address_deltas(
     plans: Plans,
     slot: int,
-    slots: int,
     tables: Tables,
     objective: Objective,
     scratch: Scratch,
@@ -268,7 +266,7 @@ def _address_deltas(
     moved = 3 if objective.context_length > 0 else 2
     outputs = context_rows(objective.window) + objective.shared
     nothing = address(scratch.nothing, 0)
-    for s in range(slots):
+    for s in range(block_slots(objective.window, objective.shared, objective.context_length)):
         key, place = np.int64(item(plans.keys, slot + s)), np.int64(item(plans.places, slot + s))
         bend = item(scratch.bends, s if s < BLOCK + outputs else s - BLOCK - outputs)
         source, target, step = nothing, nothing, _F(1)

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from sgns_cli.training.compiled import aligned_zeros, inline
 from sgns_cli.training.draws import BLOCK, PART
-from sgns_cli.training.kernels.simd import address
+from sgns_cli.training.kernels.simd import address, prefetch
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 TILES = BLOCK // 4  # tiles of centres a block
-DIGITS = 1 << 11  # of a sort by key
+MOST_BITS = 11  # of a digit, when slots are sorted by key
 
 
 class Tables(NamedTuple):
@@ -73,7 +73,7 @@ class Scratch(NamedTuple):
     nothing: Floats  # [D] zeros, also the target of empty slots
     pairs: Longs  # [PART/B * S] room to sort (key, slot) pairs
     sorted: Longs  # [PART/B * S]
-    digits: Longs  # [DIGITS]
+    digits: Longs  # [2^MOST_BITS]
 
 
 def padded_contexts(window: int) -> int:
@@ -110,6 +110,15 @@ def row_of(tables: Tables, key: int, width: int) -> int:
 
 
 @inline
+def fetch_row(tables: Tables, key: int | np.int32, width: int) -> None:
+    """Ask for the row with a key, to be read soon; -1 is none."""
+    if key >= 0:
+        row = row_of(tables, np.int64(key), width)
+        for i in range(0, width, 16):
+            prefetch(row, i)
+
+
+@inline
 def step_within(rate: np.float32, bend: np.float32, tables: int) -> np.float32:
     """The step of a row with curvature `bend`, where so many tables move a score (see reference.py)."""
     limit = np.float32(2) / np.float32(tables)
@@ -140,7 +149,7 @@ def new_scratch(objective: Objective) -> Scratch:
         nothing=aligned_zeros(objective.width),
         pairs=np.empty(PART // BLOCK * slots, np.int64),
         sorted=np.empty(PART // BLOCK * slots, np.int64),
-        digits=np.empty(DIGITS, np.int64),
+        digits=np.empty(1 << MOST_BITS, np.int64),
     )
 
 

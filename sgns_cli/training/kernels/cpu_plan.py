@@ -21,7 +21,7 @@ from sgns_cli.training.draws import (
     new_draws,
 )
 from sgns_cli.training.kernels.cpu_memory import (
-    DIGITS,
+    MOST_BITS,
     Ints,
     Longs,
     Objective,
@@ -178,23 +178,28 @@ def _sorted_pairs(keys: Ints, start: int, stop: int, keys_end: int, scratch: Scr
         key = np.int64(item(keys, slot))
         put(pairs, n, key << 32 | slot)
         n += int(key >= 0)
-    shift = 32
-    while keys_end >> (shift - 32) > 0:
-        for digit in range(DIGITS):
+    bits = 1
+    while keys_end >> bits > 0:
+        bits += 1
+    passes = (bits + MOST_BITS - 1) // MOST_BITS
+    digit_bits = (bits + passes - 1) // passes
+    low = (1 << digit_bits) - 1
+    for shift in range(32, 32 + bits, digit_bits):
+        for digit in range(low + 1):
             put(digits, digit, 0)
         for i in range(n):
-            digit = item(pairs, i) >> shift & (DIGITS - 1)
+            digit = item(pairs, i) >> shift & low
             put(digits, digit, item(digits, digit) + 1)
         total = 0
-        for digit in range(DIGITS):
+        for digit in range(low + 1):
             before = total
             total += item(digits, digit)
             put(digits, digit, before)
         for i in range(n):
-            digit = item(pairs, i) >> shift & (DIGITS - 1)
+            pair = item(pairs, i)
+            digit = pair >> shift & low
             place = item(digits, digit)
-            put(other, place, item(pairs, i))
+            put(other, place, pair)
             put(digits, digit, place + 1)
         pairs, other = other, pairs
-        shift += 11
     return pairs, n

@@ -321,3 +321,13 @@ def matches(typing_context, array, index, number):
         return builder.zext(builder.bitcast(same, ir.IntType(16)), _I32)
 
     return types.int32(array, types.intp, types.int32), generate
+
+
+@intrinsic
+def lowest_bit(typing_context, number):
+    """The number of the lowest bit that is set; there must be one."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.zext(builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1)), ir.IntType(64))
+
+    return types.int64(types.int32), generate
