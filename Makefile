@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint types install install-dev clean
+.PHONY: demo test check lint types bench bench-quick install install-dev install-bench clean
 
 demo: install
 	$(BIN)/sgns train configs/kjv.yaml --overwrite
@@ -22,8 +22,16 @@ lint: install-dev
 types: install-dev
 	$(BIN)/mypy
 
+# Against gensim and fastText (bench/README.md): an hour on a machine that does nothing else, or five minutes.
+bench: install-bench
+	$(BIN)/python bench/cpu.py
+
+bench-quick: install-bench
+	$(BIN)/python bench/cpu.py --quick
+
 install: .venv/installed
 install-dev: .venv/installed-dev
+install-bench: .venv/installed-bench
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -34,6 +42,10 @@ install-dev: .venv/installed-dev
 
 .venv/installed-dev: .venv/installed
 	$(PIP) install -c constraints.txt -e '.[dev,offline]'
+	touch $@
+
+.venv/installed-bench: .venv/installed
+	$(PIP) install -c constraints.txt -e '.[bench,offline]'
 	touch $@
 
 clean:
