@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.config import ModelConfig, TrainConfig
+from sgns_cli.training.draws import PART
 from sgns_cli.training.problem import Problem, make_problem
 
 
@@ -24,6 +25,17 @@ def zipf_problem(*, model: dict | None = None, train: dict | None = None, **corp
     model = {"dim": 20, "min_count": 2, "subsample_threshold": 1e-2, **(model or {})}
     train = {"epochs": 2, **(train or {})}
     return make_problem(ids, offsets, counts, ModelConfig(**model), TrainConfig(**train))
+
+
+def uneven_problem() -> Problem:
+    """A corpus that begins with its rare tokens: its first round keeps three times what may be trained at once."""
+    rare = np.repeat(np.arange(1, 601, dtype=np.uint16), 10)
+    ids = np.concatenate([rare, np.zeros(200_000, np.uint16)])
+    offsets = np.array([0, len(ids)], np.int64)
+    model = ModelConfig(dim=8, min_count=1, subsample_threshold=1e-5)
+    problem = make_problem(ids, offsets, np.bincount(ids), model, TrainConfig(epochs=1))
+    assert problem.span > len(rare) > 2 * PART
+    return problem
 
 
 def clustered_corpus(

@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from problems import clustered_corpus, zipf_problem
+from problems import clustered_corpus, uneven_problem, zipf_problem
 from torch.nn.functional import logsigmoid
 
 from sgns_cli.config import ModelConfig, TrainConfig
-from sgns_cli.training.draws import PART
 from sgns_cli.training.engine import CpuEngine, ReferenceEngine, initial_matrices
 from sgns_cli.training.kernels import reference
 from sgns_cli.training.problem import ROUND_CENTRES, held_out_start, make_problem
@@ -171,17 +170,7 @@ def test_they_agree_where_scores_are_tiny_and_where_sigmoids_are_saturated(scale
 
 
 def test_a_round_that_keeps_too_many_tokens_is_trained_in_parts():
-    """A round may keep far more than expected where a corpus changes: here rare tokens stand first."""
-    rare = np.repeat(np.arange(1, 601, dtype=np.uint16), 10)
-    ids = np.concatenate([rare, np.zeros(200_000, np.uint16)])
-    problem = make_problem(
-        ids,
-        np.array([0, len(ids)], np.int64),
-        np.bincount(ids),
-        ModelConfig(dim=8, min_count=1, subsample_threshold=1e-5),
-        TrainConfig(epochs=1),
-    )
-    assert problem.span > 3 * PART
+    problem = uneven_problem()
     matrices = random_matrices(problem)
     fast, slow = CpuEngine(problem, copies(matrices)), reference_engine(problem, copies(matrices))
     assert fast.train(0, 0, problem.span) == pytest.approx(slow.train(0, 0, problem.span), rel=1e-5)

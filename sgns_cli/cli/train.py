@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from sgns_cli.cli import INTERRUPTED
-from sgns_cli.cli.options import Json, Quiet
+from sgns_cli.cli.options import Json, Quiet, Threads
 from sgns_cli.console import Console, OutputClosed
 from sgns_cli.errors import UsageError
 
@@ -33,12 +33,7 @@ def train(
         Path | None, typer.Option("--init-from", metavar="RUN", help="Start from the vectors of another run.")
     ] = None,
     device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda[:N]|mps", help="Where to train.")] = "auto",
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads", min=1, metavar="N", help="Threads for tokenizing; training uses one. [default: all at hand]"
-        ),
-    ] = None,
+    threads: Threads = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained, and train nothing.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -60,6 +55,7 @@ def train(
     overrides = [*(set_ or []), *([f"run.directory={_quoted(output)}"] if output else [])]
     settings = load_config(config, overrides)
     request = Request(resume=resume, overwrite=overwrite, init_from=init_from)
+    threads = threads or available_threads()
     choose_device(device)
     if not dry_run:
         check_start(settings, request)
@@ -70,16 +66,14 @@ def train(
             settings.tokenizer,
             run_directory(settings).parent / CACHE,
             progress=show_tokens,
-            threads=threads or available_threads(),
+            threads=threads,
         )
     tokenize_seconds = time.perf_counter() - began
     if dry_run:
         console.records([describe(settings, store)])
         return
     with _stop_signals() as stopped:
-        training = prepare_run(settings, store, request=request, device=device)
-        if threads and threads > 1:
-            console.note(f"--threads {threads} is for tokenizing: training uses one thread")
+        training = prepare_run(settings, store, request=request, device=device, threads=threads)
         for note in training.notes:
             console.note(note)
         out = _Records(console)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sgns_cli.training.compiled import aligned_zeros
 from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, draw_round, new_draws
-from sgns_cli.training.problem import Problem
+from sgns_cli.training.problem import ROUND_CENTRES, Problem
 
 if TYPE_CHECKING:
     from sgns_cli.training.kernels.cpu_memory import Scratch
@@ -76,11 +76,16 @@ def _padded_width(dim: int) -> int:
     return -(-dim // 16) * 16
 
 
-def make_engine(problem: Problem, matrices: Matrices, device: str) -> Engine:
-    """The engine for a device: the CPU kernel on the CPU, else the reference."""
+def make_engine(problem: Problem, matrices: Matrices, device: str, threads: int) -> Engine:
+    """The engine for a device: on the CPU its kernel with so many threads, else the reference."""
     if device == "cpu":
-        return CpuEngine(problem, matrices)
+        return CpuEngine(problem, matrices, threads)
     return ReferenceEngine(problem, matrices, device=device)
+
+
+def useful_threads(device: str, threads: int) -> int:
+    """How many of `threads` an engine has work for: on the CPU one for each block of a round, elsewhere none but one."""
+    return min(threads, ROUND_CENTRES // BLOCK) if device == "cpu" else 1
 
 
 def must_compile(device: str) -> bool:

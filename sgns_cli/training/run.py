@@ -22,7 +22,7 @@ from sgns_cli.errors import SgnsError
 from sgns_cli.folders import incomplete_name, publish_file, replace_folder, writing
 from sgns_cli.training.checkpoint import remove_old_steps, save_step, trim_metrics
 from sgns_cli.training.device import choose_device
-from sgns_cli.training.engine import Matrices, make_engine, matrix_bytes, must_compile
+from sgns_cli.training.engine import Matrices, make_engine, matrix_bytes, must_compile, useful_threads
 from sgns_cli.training.problem import Problem, make_problem
 from sgns_cli.training.start import Request, Start, check_start, lock_run, run_directory, start_from
 from sgns_cli.training.trainer import Pace, Progress, Saved, train
@@ -39,6 +39,7 @@ class Training:
     tokenizer: Tokenizer
     start: Start
     device: str
+    threads: int  # of the CPU; they change no byte of the result
     facts: dict[str, object]  # for state.json
     folder: Path
     new: bool  # whether the folder was made for this run
@@ -70,7 +71,7 @@ class Training:
 
     def _train(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
         began = time.perf_counter()
-        engine = make_engine(self.problem, self.start.matrices, self.device)
+        engine = make_engine(self.problem, self.start.matrices, self.device, self.threads)
         engine.train(0, 0, 0)  # compiles
         self.compile_seconds = time.perf_counter() - began
 
@@ -114,7 +115,7 @@ class Training:
             tokens_total=self.problem.total_tokens,
             learning_rate=self.problem.learning_rate(self.start.step),
             device=self.device,
-            threads=1,
+            threads=self.threads,
             **metrics,
         )
 
@@ -128,7 +129,9 @@ class Training:
         remove_old_steps(self.folder, self.config.run.keep_checkpoints)
 
 
-def prepare_run(config: Config, store: TokenStore, *, request: Request | None = None, device: str = "auto") -> Training:
+def prepare_run(
+    config: Config, store: TokenStore, *, request: Request | None = None, device: str = "auto", threads: int = 1
+) -> Training:
     """Make a run ready: problem, matrices, and a run folder with config and tokenizer in it, held for this process.
 
     Raises SgnsError for what cannot be trained, resumed or written.
@@ -136,6 +139,7 @@ def prepare_run(config: Config, store: TokenStore, *, request: Request | None = 
     request = request or Request()
     folder = run_directory(config)
     device = choose_device(device)
+    threads = useful_threads(device, threads)
     tokenizer = store.tokenizer()
     problem = make_problem(store.tokens, store.documents, store.counts, config.model, config.train)
     fingerprints = {"corpus": store.fingerprint, "tokenizer": tokenizer.fingerprint}
@@ -150,7 +154,7 @@ def prepare_run(config: Config, store: TokenStore, *, request: Request | None = 
         if device.startswith("cuda"):
             notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
         if must_compile(device) and not start.complete:
-            notes.append("compiling the kernel for this processor, once: some fifteen seconds")
+            notes.append("compiling the kernel for this processor, once: some ten seconds")
         new = not folder.exists() or not any(folder.iterdir())
         replaces = folder if request.overwrite and not new else None
         place = incomplete_name(folder) if replaces else folder
@@ -159,7 +163,7 @@ def prepare_run(config: Config, store: TokenStore, *, request: Request | None = 
             _write_run_folder(place, config, tokenizer, start.step)
         new = new or replaces is not None
         held = holding.pop_all()
-    return Training(config, problem, tokenizer, start, device, facts, place, new, replaces, held, notes)
+    return Training(config, problem, tokenizer, start, device, threads, facts, place, new, replaces, held, notes)
 
 
 def describe(config: Config, store: TokenStore) -> dict[str, object]:
