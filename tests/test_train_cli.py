@@ -112,13 +112,13 @@ def test_what_a_run_leaves_on_disk(sgns, here):
 
 
 def test_records_of_json(sgns, here):
-    result = sgns("train", "c.yaml", "--json", "--device", "cpu", "--threads", 1)
+    result = sgns("train", "c.yaml", "--json", "--device", "cpu", "--threads", 2)
     *reports, last = records(result.out)
     assert all(sorted(report) == sorted(PROGRESS) for report in reports)
     assert sorted(last) == sorted(LAST)
     assert reports == records((here / "runs" / "c" / "metrics.jsonl").read_text())
     report = reports[-1]
-    assert (report["epoch"], report["device"], report["threads"]) == (2, "cpu", 1)
+    assert (report["epoch"], report["device"], report["threads"]) == (2, "cpu", 2)
     assert report["tokens_seen"] == report["tokens_total"] == 5952
     assert report["tokens_per_second"] == pytest.approx(5952 / report["seconds"])
     assert report["learning_rate"] == pytest.approx(1e-4)
@@ -151,9 +151,14 @@ def test_no_epochs_writes_what_training_would_start_from(sgns, here):
 
 
 def test_the_same_bytes_again_and_other_bytes_for_another_seed(sgns, here):
-    for name, more in {"a": [], "b": ["--threads", 2], "c": ["--set", "train.seed=2"]}.items():
+    threads = {name: ["--threads", count] for name, count in {"one": 1, "two": 2, "three": 3, "eight": 8}.items()}
+    bytes_of = {}
+    for name, more in {**threads, "again": [], "other": ["--set", "train.seed=2"]}.items():
         assert sgns("train", "c.yaml", "-o", f"runs/{name}", *more).code == 0
-    assert arrays_of(here / "runs/a") == arrays_of(here / "runs/b") != arrays_of(here / "runs/c")
+        bytes_of[name] = (step_of(here / "runs" / name) / "model.safetensors").read_bytes()
+    other = bytes_of.pop("other")
+    assert len(set(bytes_of.values())) == 1
+    assert other != bytes_of["one"]
 
 
 def test_the_command_that_it_prints_finds_the_run(sgns, here):
@@ -341,10 +346,11 @@ def interrupt(process: subprocess.Popen, number: int, ready) -> tuple[list[dict]
     ("kind", "positions"), [("SIGINT", "none"), ("SIGTERM", "learned"), ("SIGKILL", "learned")], ids=lambda value: value
 )
 def test_an_interrupted_run_resumed_is_the_undisturbed_one(sgns, here, kind, positions):
+    """Also where each part of it and the undisturbed one have other numbers of threads."""
     run = here / "runs" / "c"
     options = [*LONG, "--set", f"model.positions={positions}"]
     often = ["--set", "run.checkpoint_minutes=0.001"] if kind == "SIGKILL" else []
-    process = start(here, "train", "c.yaml", *options, *often)
+    process = start(here, "train", "c.yaml", *options, *often, "--threads", "3")
     seen, err, code = interrupt(process, getattr(signal, kind), lambda: kind != "SIGKILL" or any(run.glob("step-*")))
     stopped = state(run)
     assert 0 < stopped["tokens_seen"] < stopped["tokens_total"]
@@ -358,7 +364,7 @@ def test_an_interrupted_run_resumed_is_the_undisturbed_one(sgns, here, kind, pos
         assert len(list(run.glob("step-*"))) == 1
     assert "Traceback" not in err
 
-    result = sgns("train", "c.yaml", *options, "--resume")
+    result = sgns("train", "c.yaml", *options, "--resume", "--threads", 1)
     assert result.code == 0
     assert f"resuming runs/c at step {stopped['step']:,}" in result.err
     log = records((run / "metrics.jsonl").read_text())
@@ -371,7 +377,7 @@ def test_an_interrupted_run_resumed_is_the_undisturbed_one(sgns, here, kind, pos
         share = record["tokens_seen"] / record["tokens_total"]
         assert record["learning_rate"] == pytest.approx(max(1e-4, 0.025 * (1 - share)), abs=0.025 * 2 / 1500)
 
-    assert sgns("train", "c.yaml", *options, "-o", "runs/undisturbed").code == 0
+    assert sgns("train", "c.yaml", *options, "-o", "runs/undisturbed", "--threads", 2).code == 0
     assert arrays_of(run) == arrays_of(here / "runs" / "undisturbed")
     assert not list((here / "runs").glob(".*incomplete*"))
 

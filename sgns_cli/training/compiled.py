@@ -46,11 +46,6 @@ def inline(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", numba.njit(forceinline=True, **PART)(function))
 
 
-def routine(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile as a function that others call: what is large and called from several places."""
-    return cast("Callable[P, R]", numba.njit(**PART)(function))
-
-
 @intrinsic  # type: ignore[untyped-decorator]
 def item(typing_context: Any, array: Any, index: Any) -> Any:
     """array[index] in compiled code, without Python's look at whether the index is negative: it costs as much again."""

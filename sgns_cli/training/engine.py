@@ -142,7 +142,7 @@ class CpuEngine:
 
     def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
         rounds = self._cpu.Rounds(seed, epoch, start, stop, self._problem.span)
-        self._cpu.reset(self._work)
+        self._cpu.reset(self._work, rounds)
 
         def run(scratch: "Scratch") -> None:
             self._cpu.run_rounds(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.training.compiled import inline, item, jit, put, routine
+from sgns_cli.training.compiled import inline, item, jit, put
 from sgns_cli.training.draws import BLOCK, PART_BLOCKS, Chances, Corpus
 from sgns_cli.training.kernels.cpu_block import train_block
 from sgns_cli.training.kernels.cpu_memory import (
@@ -33,7 +33,7 @@ from sgns_cli.training.kernels.simd import load, muladd, splat, store
 
 CHUNK = 64  # deltas of a piece of the second stage
 PATIENCE = 2000  # looks before a thread that waits gives its processor away
-_BEGIN, _BLOCKS, _ROWS = 0, 1, 2  # kinds of stages; the first has one piece, which is nothing
+_BEGIN, _BLOCKS, _ROWS = 0, 1, 2  # kinds of stages; to begin a round is one piece, and no work
 
 # Where the numbers that threads share lie in `Work.numbers`. The ticket is stage * 2^32 + pieces left to claim.
 _TICKET = 0 * CACHE_LINE
@@ -63,11 +63,11 @@ def new_work(objective: Objective, span: int) -> Work:
     return Work(new_plans(objective, span), new_deltas(objective, span), numbers, np.zeros(1), np.zeros(1, np.int64))
 
 
-def reset(work: Work) -> None:
+def reset(work: Work, rounds: Rounds) -> None:
     """Make ready for `run_rounds`."""
     work.numbers[:] = 0
-    work.numbers[_STAGE : _STAGE + 4] = (_BEGIN, 1, -1, 0)
-    work.numbers[_TICKET] = 1
+    work.numbers[_STAGE : _STAGE + 4] = (_BEGIN, 1, 0, 0)
+    work.numbers[_TICKET] = 1 if rounds.stop > rounds.start else _OVER
     work.loss[:] = work.pairs[:] = 0
 
 
@@ -95,17 +95,27 @@ def run_rounds(
         if ticket == _OVER:
             return
         left = ticket & _LEFT
-        if left > 0:
+        if left > 0 and _ready(numbers):
             if replace(numbers, _TICKET, ticket, ticket - 1):
                 pieces = item(numbers, _PIECES)  # read before this piece is done: then the stage may be over
                 _work_on(pieces - left, tables, objective, work, scratch, threads, rates)
                 if increase(numbers, _DONE) == pieces:
-                    _open_next(ticket >> 32, corpus, chances, objective, rounds, work, scratch, rates)
-                looks = 0
-        elif _plan_ahead(read(numbers, _ROUND) + AHEAD, corpus, chances, objective, rounds, work, scratch, rates):
+                    _open_next(ticket >> 32, rounds, work, rates.size > 0)
             looks = 0
+        elif _plan_ahead(corpus, chances, objective, rounds, work, scratch, rates.size > 0):
+            looks = 0
+        elif looks < PATIENCE:
+            pause()
+            looks += 1
         else:
-            looks = _wait(looks)
+            nap()
+
+
+@inline
+def _ready(numbers: Longs) -> bool:
+    """Whether the pieces of the stage can be done: a round begins when its plan is there."""
+    round_ = item(numbers, _STAGE_ROUND)
+    return item(numbers, _KIND) != _BEGIN or read(numbers, _PLANNED + round_ % AHEAD * CACHE_LINE) == round_ + 1
 
 
 @inline
@@ -171,46 +181,30 @@ def _move_rows(
 
 
 @inline
-def _open_next(
-    stage: int,
-    corpus: Corpus,
-    chances: Chances,
-    objective: Objective,
-    rounds: Rounds,
-    work: Work,
-    scratch: Scratch,
-    rates: Floats,
-) -> None:
+def _open_next(stage: int, rounds: Rounds, work: Work, moves: bool) -> None:
     """Every piece of the stage is done: open the next one."""
-    numbers, plans = work.numbers, work.plans
+    numbers, plans, deltas = work.numbers, work.plans, work.deltas
     kind, pieces = item(numbers, _KIND), item(numbers, _PIECES)
     round_, part = item(numbers, _STAGE_ROUND), item(numbers, _PART)
+    number = round_ % AHEAD
     if kind == _BLOCKS:
         for block in range(pieces):
-            put(work.loss, 0, item(work.loss, 0) + item(work.deltas.losses, block))
-            put(work.pairs, 0, item(work.pairs, 0) + item(work.deltas.pairs, block))
-        if rates.size > 0:
-            size = item(plans.sizes, _part_number(plans, round_ % AHEAD, part))
-            if size > 0:
-                _open(numbers, stage + 1, _ROWS, (size + CHUNK - 1) // CHUNK, round_, part)
-                return
-    part += PART_BLOCKS
-    blocks = 0
-    if kind != _BEGIN:
-        blocks = _blocks(plans, round_)
-    while part >= blocks:
-        round_ += 1
-        if round_ == _count(rounds):
-            write(numbers, _TICKET, _OVER)
+            put(work.loss, 0, item(work.loss, 0) + item(deltas.losses, block))
+            put(work.pairs, 0, item(work.pairs, 0) + item(deltas.pairs, block))
+        size = item(plans.sizes, _part_number(plans, number, part))
+        if moves and size > 0:
+            _open(numbers, stage + 1, _ROWS, (size + CHUNK - 1) // CHUNK, round_, part)
             return
-        write(numbers, _ROUND, round_)
-        looks = 0
-        while read(numbers, _PLANNED + round_ % AHEAD * CACHE_LINE) != round_ + 1:
-            if not _plan_ahead(round_ + 1, corpus, chances, objective, rounds, work, scratch, rates):
-                looks = _wait(looks)
-        part = 0
-        blocks = _blocks(plans, round_)
-    _open(numbers, stage + 1, _BLOCKS, min(PART_BLOCKS, blocks - part), round_, part)
+    if kind != _BEGIN:
+        part += PART_BLOCKS
+    blocks = (item(plans.last, number) - item(plans.first, number) + BLOCK - 1) // BLOCK
+    if part < blocks:
+        _open(numbers, stage + 1, _BLOCKS, min(PART_BLOCKS, blocks - part), round_, part)
+    elif round_ + 1 < _count(rounds):
+        write(numbers, _ROUND, round_ + 1)
+        _open(numbers, stage + 1, _BEGIN, 1, round_ + 1, 0)
+    else:
+        write(numbers, _TICKET, _OVER)
 
 
 @inline
@@ -224,45 +218,29 @@ def _open(numbers: Longs, stage: int, kind: int, pieces: int, round_: int, part:
 
 
 @inline
-def _blocks(plans: Plans, round_: int) -> int:
-    number = round_ % AHEAD
-    return (item(plans.last, number) - item(plans.first, number) + BLOCK - 1) // BLOCK
-
-
-@inline
 def _count(rounds: Rounds) -> int:
     return (rounds.stop - rounds.start + rounds.span - 1) // rounds.span
 
 
-@routine
+@inline
 def _plan_ahead(
-    limit: int,
     corpus: Corpus,
     chances: Chances,
     objective: Objective,
     rounds: Rounds,
     work: Work,
     scratch: Scratch,
-    rates: Floats,
+    moves: bool,
 ) -> bool:
-    """Plan the next round that nobody plans yet, if it is below `limit`; returns whether there was one."""
+    """Plan the next round that nobody plans yet, if there is room for it; returns whether there was one."""
     numbers = work.numbers
     round_ = read(numbers, _PLANNING)
-    if round_ >= min(limit, _count(rounds)) or not replace(numbers, _PLANNING, round_, round_ + 1):
+    limit = min(read(numbers, _ROUND) + AHEAD, _count(rounds))
+    if round_ >= limit or not replace(numbers, _PLANNING, round_, round_ + 1):
         return False
     start = rounds.start + round_ * rounds.span
     stop = min(start + rounds.span, rounds.stop)
-    number, moves = round_ % AHEAD, rates.size > 0
+    number = round_ % AHEAD
     plan_round(work.plans, number, corpus, chances, rounds, start, stop, objective, moves, scratch)
     write(numbers, _PLANNED + number * CACHE_LINE, round_ + 1)
     return True
-
-
-@inline
-def _wait(looks: int) -> int:
-    """Wait for a moment, or for longer where that was in vain often enough; returns one look more."""
-    if looks < PATIENCE:
-        pause()
-    else:
-        nap()
-    return looks + 1
