@@ -199,10 +199,10 @@ def _scores(keys: Ints, following: int, tables: Tables, objective: Objective, sc
     groups = (contexts + objective.shared) // 4
     slots = block_slots(objective.window, objective.shared, objective.context_length)
     fetched = 0 if following >= 0 else slots
-    for c in range(TILES):
-        for g in range(c, groups):
-            if band_end(c, objective.window) <= g < contexts // 4:
-                continue
+    reach = (2 * objective.window + 3) // 4
+    for g in range(groups):
+        negative = g >= contexts // 4
+        for c in range(0 if negative else max(0, g - reach), TILES if negative else min(TILES, g + 1)):
             store(scratch.gradient, (c * groups + g) * 16, score_tile(scratch, c, g, width))
             if fetched < slots:
                 fetch_row(tables, item(keys, following + fetched), width)
