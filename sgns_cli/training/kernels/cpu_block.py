@@ -15,6 +15,7 @@ import numpy as np
 from sgns_cli.training.compiled import inline, item, put
 from sgns_cli.training.draws import BLOCK
 from sgns_cli.training.kernels.cpu_memory import (
+    STRIP,
     TILES,
     Deltas,
     Floats,
@@ -37,7 +38,7 @@ from sgns_cli.training.kernels.cpu_tiles import (
     no_deltas,
     score_tile,
     sigmoids,
-    strip,
+    strip_columns,
     window_tile,
 )
 from sgns_cli.training.kernels.simd import (
@@ -120,45 +121,50 @@ def _load_centres(keys: Ints, slot: int, tables: Tables, objective: Objective, s
     for b in range(BLOCK):
         key = np.int64(item(keys, slot + b))
         source = address(tables.vectors, key * width) if key >= 0 else address(scratch.nothing, 0)
-        put(scratch.x_norms, b, _copy(source, scratch.x, b * width, width))
+        put(scratch.x_norms, b, _copy(source, scratch.x, b, BLOCK, width))
     if objective.context_length > 0:
         places = slot + BLOCK + context_rows(objective.window) + objective.shared
         for b in range(BLOCK):
             key = np.int64(item(keys, places + b))
             source = row_of(tables, key, width) if key >= 0 else address(scratch.nothing, 0)
-            put(scratch.x_norms, b, _add(source, scratch.x, b * width, width))
+            put(scratch.x_norms, b, _add(source, scratch.x, b, width))
 
 
 @inline
 def _load_outputs(keys: Ints, slot: int, tables: Tables, objective: Objective, scratch: Scratch) -> None:
     """Output rows: the contexts that the windows cover, and the negatives."""
     width = objective.width
-    for p in range(context_rows(objective.window) + objective.shared):
+    outputs = context_rows(objective.window) + objective.shared
+    for p in range(outputs):
         key = np.int64(item(keys, slot + BLOCK + p))
         at = key * width - tables.vectors.size
         source = address(tables.contexts, at) if key >= 0 else address(scratch.nothing, 0)
-        put(scratch.o_norms, p, _copy(source, scratch.o, p * width, width))
+        put(scratch.o_norms, p, _copy(source, scratch.o, p, outputs, width))
 
 
 @inline
-def _copy(row: int, out: Floats, at: int, width: int) -> np.float32:
-    """Copy a row to out[at]; returns its squared length."""
+def _copy(row: int, out: Floats, number: int, rows: int, width: int) -> np.float32:
+    """Copy a row to row `number` of `rows` in strips; returns its squared length."""
     norm = zeros()
-    for i in range(0, width, 16):
-        numbers = load(row, i)
-        store(out, at + i, numbers)
-        norm = muladd(numbers, numbers, norm)
+    for start in range(0, width, STRIP):
+        at = start * rows + number * STRIP
+        for i in range(0, min(STRIP, width - start), 16):
+            numbers = load(row, start + i)
+            store(out, at + i, numbers)
+            norm = muladd(numbers, numbers, norm)
     return total(norm)
 
 
 @inline
-def _add(row: int, out: Floats, at: int, width: int) -> np.float32:
-    """Add a row to out[at]; returns the squared length of the sum."""
+def _add(row: int, out: Floats, number: int, width: int) -> np.float32:
+    """Add a row to input row `number` in strips; returns the squared length of the sum."""
     norm = zeros()
-    for i in range(0, width, 16):
-        numbers = load(out, at + i) + load(row, i)
-        store(out, at + i, numbers)
-        norm = muladd(numbers, numbers, norm)
+    for start in range(0, width, STRIP):
+        at = start * BLOCK + number * STRIP
+        for i in range(0, min(STRIP, width - start), 16):
+            numbers = load(out, at + i) + load(row, start + i)
+            store(out, at + i, numbers)
+            norm = muladd(numbers, numbers, norm)
     return total(norm)
 
 
@@ -203,7 +209,7 @@ def _scores(keys: Ints, following: int, tables: Tables, objective: Objective, sc
     for g in range(groups):
         negative = g >= contexts // 4
         for c in range(0 if negative else max(0, g - reach), TILES if negative else min(TILES, g + 1)):
-            store(scratch.gradient, (c * groups + g) * 16, score_tile(scratch, c, g, width))
+            store(scratch.gradient, (c * groups + g) * 16, score_tile(scratch, c, g, groups, width))
             if fetched < slots:
                 fetch_row(tables, item(keys, following + fetched), width)
                 fetched += 1
@@ -283,25 +289,22 @@ def _address_deltas(
 
 @inline
 def _input_deltas(objective: Objective, scratch: Scratch) -> None:
-    """dX = G O: for each tile of centres, over the context rows of its band and all negatives.
-
-    A strip of columns at a time, here and below, so that the strip stays in the first-level cache.
-    """
+    """dX = G O: for each tile of centres, over the context rows of its band and all negatives."""
     width, contexts = objective.width, context_rows(objective.window)
     groups = (contexts + objective.shared) // 4
-    for start in range(0, width, 64):
-        columns = strip(start, width)
+    for start in range(0, width, STRIP):
+        columns = strip_columns(start, width)
         for c in range(TILES):
             sums = no_deltas()
             for g in range(c, groups):
                 if band_end(c, objective.window) <= g < contexts // 4:
                     continue
+                lane, row = (c * groups + g) * 16, (start * groups + g * STRIP) * 4
                 for k in range(4):
-                    lane, row = (c * groups + g) * 16 + k, (g * 4 + k) * width
-                    sums = add_row(sums, scratch.gradient, lane, 4, scratch.o, row, columns)
-            deliver(scratch, c * 4, columns, sums)
+                    sums = add_row(sums, scratch.gradient, lane + k, 4, scratch.o, row + k * STRIP, columns)
+            deliver(scratch, c * 4, start, columns, sums)
             if objective.context_length > 0:
-                deliver(scratch, BLOCK + groups * 4 + c * 4, columns, sums)
+                deliver(scratch, BLOCK + groups * 4 + c * 4, start, columns, sums)
 
 
 @inline
@@ -310,13 +313,13 @@ def _output_deltas(objective: Objective, scratch: Scratch) -> None:
     width, contexts = objective.width, context_rows(objective.window)
     groups = (contexts + objective.shared) // 4
     reach = (2 * objective.window + 3) // 4
-    for start in range(0, width, 64):
-        columns = strip(start, width)
+    for start in range(0, width, STRIP):
+        columns = strip_columns(start, width)
         for g in range(groups):
             negative = g >= contexts // 4
             sums = no_deltas()
             for c in range(0 if negative else max(0, g - reach), TILES if negative else min(TILES, g + 1)):
+                lane, row = (c * groups + g) * 16, start * BLOCK + c * 4 * STRIP
                 for b in range(4):
-                    lane, row = (c * groups + g) * 16 + b * 4, (c * 4 + b) * width
-                    sums = add_row(sums, scratch.gradient, lane, 1, scratch.x, row, columns)
-            deliver(scratch, BLOCK + g * 4, columns, sums)
+                    sums = add_row(sums, scratch.gradient, lane + b * 4, 1, scratch.x, row + b * STRIP, columns)
+            deliver(scratch, BLOCK + g * 4, start, columns, sums)

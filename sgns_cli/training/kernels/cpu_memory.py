@@ -3,7 +3,8 @@
 Letters, here and in the other cpu_*.py: R training rows, D floats a row (dim padded to 16 with zeros), B = 32 centres a
 block, C context rows a block (B + 2 * window, padded to 4), N negatives a block (a multiple of 16), P = C + N output
 rows. Arrays are flat; row r begins at r * D. A *tile* is 4 centres by 4 output rows of a [B, P] matrix, 16 numbers that
-lie together (simd.py); tile (c, g) begins at (c * P/4 + g) * 16.
+lie together (simd.py); tile (c, g) begins at (c * P/4 + g) * 16. In the work space of a thread the rows of a block lie in
+*strips* of 64 columns, [D/64, rows, 64], so that a strip of all rows stays in the first-level cache.
 
 A row of any table has a *key*: r in vectors, R + r in contexts, 2R + r in positions. A *slot* is a row's place in a
 block: B of centres, P of output rows and, where positions are learned, B of their places. So a block has S slots.
@@ -21,6 +22,7 @@ from sgns_cli.training.kernels.simd import address, prefetch
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
+STRIP = 64  # columns
 TILES = BLOCK // 4  # tiles of centres a block
 MOST_BITS = 11  # of a digit, when slots are sorted by key
 
@@ -55,8 +57,8 @@ class Deltas(NamedTuple):
 class Scratch(NamedTuple):
     """Work space of one thread."""
 
-    x: Floats  # [B, D] input rows: vector + position
-    o: Floats  # [P, D] output rows: contexts of the windows, then negatives
+    x: Floats  # [D/64, B, 64] input rows: vector + position
+    o: Floats  # [D/64, P, 64] output rows: contexts of the windows, then negatives
     x_norms: Floats  # [B] squared
     o_norms: Floats  # [P] squared
     low: Floats  # [B] first context row of a centre's window
@@ -128,11 +130,12 @@ def step_within(rate: np.float32, bend: np.float32, tables: int) -> np.float32:
 def new_scratch(objective: Objective) -> Scratch:
     outputs = padded_contexts(objective.window) + objective.shared
     slots = slots_of_block(objective.window, objective.shared, objective.context_length)
+    strips = -(-objective.width // STRIP)
     own = aligned_zeros(BLOCK)
     own[:] = np.arange(BLOCK) + objective.window
     return Scratch(
-        x=aligned_zeros(BLOCK * objective.width),
-        o=aligned_zeros(outputs * objective.width),
+        x=aligned_zeros(strips, BLOCK, STRIP).reshape(-1),
+        o=aligned_zeros(strips, outputs, STRIP).reshape(-1),
         x_norms=aligned_zeros(BLOCK),
         o_norms=aligned_zeros(outputs),
         low=aligned_zeros(BLOCK),

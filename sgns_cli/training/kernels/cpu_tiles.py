@@ -8,7 +8,8 @@ scores at once.
 import numpy as np
 
 from sgns_cli.training.compiled import inline, item
-from sgns_cli.training.kernels.cpu_memory import Floats, Scratch
+from sgns_cli.training.draws import BLOCK
+from sgns_cli.training.kernels.cpu_memory import STRIP, Floats, Scratch
 from sgns_cli.training.kernels.simd import (
     WHOLE,
     F32x16,
@@ -35,23 +36,24 @@ Deltas4 = tuple[Four, Four, Four, Four]  # 4 rows of a strip
 
 
 @inline
-def score_tile(scratch: Scratch, c: int, g: int, width: int) -> F32x16:
+def score_tile(scratch: Scratch, c: int, g: int, groups: int, width: int) -> F32x16:
     """Products of 4 centres with 4 output rows, over D 16 lanes at a time."""
-    x, o = c * 4 * width, g * 4 * width
     s0 = s1 = s2 = s3 = (zeros(), zeros(), zeros(), zeros())
-    for i in range(0, width, 16):
-        outputs = load_rows(scratch.o, o + i, width)
-        s0 = _products(load(scratch.x, x + i), outputs, s0)
-        s1 = _products(load(scratch.x, x + width + i), outputs, s1)
-        s2 = _products(load(scratch.x, x + 2 * width + i), outputs, s2)
-        s3 = _products(load(scratch.x, x + 3 * width + i), outputs, s3)
+    for start in range(0, width, STRIP):
+        x, o = start * BLOCK + c * 4 * STRIP, (start * groups + g * STRIP) * 4
+        for i in range(0, min(STRIP, width - start), 16):
+            outputs = load_rows(scratch.o, o + i)
+            s0 = _products(load(scratch.x, x + i), outputs, s0)
+            s1 = _products(load(scratch.x, x + STRIP + i), outputs, s1)
+            s2 = _products(load(scratch.x, x + 2 * STRIP + i), outputs, s2)
+            s3 = _products(load(scratch.x, x + 3 * STRIP + i), outputs, s3)
     return totals(s0 + s1 + s2 + s3)
 
 
 @inline
-def load_rows(rows: Floats, at: int, width: int) -> Four:
-    """16 columns of 4 rows that follow one another."""
-    return load(rows, at), load(rows, at + width), load(rows, at + 2 * width), load(rows, at + 3 * width)
+def load_rows(rows: Floats, at: int) -> Four:
+    """16 columns of 4 rows that follow one another in a strip."""
+    return load(rows, at), load(rows, at + STRIP), load(rows, at + 2 * STRIP), load(rows, at + 3 * STRIP)
 
 
 @inline
@@ -73,10 +75,10 @@ def no_deltas() -> Deltas4:
 
 
 @inline
-def strip(start: int, width: int) -> tuple[int, int, int, int]:
-    """Where the 4 vectors of a strip of columns begin; the last one stands again for those that would be too far."""
-    last = width - 16
-    return start, min(start + 16, last), min(start + 32, last), min(start + 48, last)
+def strip_columns(start: int, width: int) -> tuple[int, int, int, int]:
+    """The 4 vectors of the strip at `start`; the last real one stands again for those beyond the width."""
+    last = min(STRIP, width - start) - 16
+    return 0, min(16, last), min(32, last), min(48, last)
 
 
 @inline
@@ -99,26 +101,26 @@ def add_row(
 
 
 @inline
-def deliver(scratch: Scratch, slot: int, columns: tuple[int, int, int, int], deltas: Deltas4) -> None:
+def deliver(scratch: Scratch, slot: int, start: int, columns: tuple[int, int, int, int], deltas: Deltas4) -> None:
     """Bring 4 rows of deltas, of the slots from `slot` on, to where they go."""
-    _deliver_row(scratch, slot, columns, deltas[0])
-    _deliver_row(scratch, slot + 1, columns, deltas[1])
-    _deliver_row(scratch, slot + 2, columns, deltas[2])
-    _deliver_row(scratch, slot + 3, columns, deltas[3])
+    _deliver_row(scratch, slot, start, columns, deltas[0])
+    _deliver_row(scratch, slot + 1, start, columns, deltas[1])
+    _deliver_row(scratch, slot + 2, start, columns, deltas[2])
+    _deliver_row(scratch, slot + 3, start, columns, deltas[3])
 
 
 @inline
-def _deliver_row(scratch: Scratch, slot: int, columns: tuple[int, int, int, int], row: Four) -> None:
-    """target = source + step * row; all loads come first, since columns may repeat (see `strip`)."""
+def _deliver_row(scratch: Scratch, slot: int, start: int, columns: tuple[int, int, int, int], row: Four) -> None:
+    """target = source + step * row; all loads come first, since columns may repeat (see `strip_columns`)."""
     source, target, step = item(scratch.source, slot), item(scratch.target, slot), load_splat(scratch.step, slot)
-    a = muladd(step, row[0], load(source, columns[0]))
-    b = muladd(step, row[1], load(source, columns[1]))
-    c = muladd(step, row[2], load(source, columns[2]))
-    d = muladd(step, row[3], load(source, columns[3]))
-    store(target, columns[0], a)
-    store(target, columns[1], b)
-    store(target, columns[2], c)
-    store(target, columns[3], d)
+    a = muladd(step, row[0], load(source, start + columns[0]))
+    b = muladd(step, row[1], load(source, start + columns[1]))
+    c = muladd(step, row[2], load(source, start + columns[2]))
+    d = muladd(step, row[3], load(source, start + columns[3]))
+    store(target, start + columns[0], a)
+    store(target, start + columns[1], b)
+    store(target, start + columns[2], c)
+    store(target, start + columns[3], d)
 
 
 @inline
