@@ -26,7 +26,7 @@ from sgns_cli.training.kernels.cpu_memory import (
     band_end,
     block_slots,
     context_rows,
-    fetch_row,
+    fetch_lines,
     row_of,
     step_within,
 )
@@ -87,12 +87,16 @@ def train_block(
     _load_centres(plans.keys, slot, tables, objective, scratch)
     _load_outputs(plans.keys, slot, tables, objective, scratch)
     _count_clashes(plans.keys, slot, objective, scratch)
-    _scores(plans.keys, slot + (following - block) * slots if following >= 0 else -1, tables, objective, scratch)
-    put(deltas.losses, block - part, _gradients(objective, scratch))
+    put(scratch.fetch, 0, 0)
+    put(scratch.fetch, 1, 0)
+    put(scratch.fetch, 2, slot + (following - block) * slots)
+    put(scratch.fetch, 3, slot + (following - block + 1) * slots if following >= 0 else 0)
+    _scores(plans.keys, tables, objective, scratch)
+    put(deltas.losses, block - part, _gradients(plans.keys, tables, objective, scratch))
     put(deltas.pairs, block - part, pairs)
     if moves:
         _address_deltas(plans, slot, tables, objective, scratch, deltas, rate)
-        _input_deltas(objective, scratch)
+        _input_deltas(plans.keys, tables, objective, scratch)
         _output_deltas(objective, scratch)
 
 
@@ -196,29 +200,21 @@ def _count_clashes(keys: Ints, slot: int, objective: Objective, scratch: Scratch
 
 
 @inline
-def _scores(keys: Ints, following: int, tables: Tables, objective: Objective, scratch: Scratch) -> None:
-    """S = X O^T: each tile of centres with the context rows of its band and all negatives.
-
-    Beside each tile a row of the block whose slots begin at `following` is asked for, so that memory is never idle.
-    """
+def _scores(keys: Ints, tables: Tables, objective: Objective, scratch: Scratch) -> None:
+    """S = X O^T: each tile of centres with the context rows of its band and all negatives."""
     contexts, width = context_rows(objective.window), objective.width
     groups = (contexts + objective.shared) // 4
-    slots = block_slots(objective.window, objective.shared, objective.context_length)
-    fetched = 0 if following >= 0 else slots
     reach = (2 * objective.window + 3) // 4
+    lines = width // 32
     for g in range(groups):
         negative = g >= contexts // 4
         for c in range(0 if negative else max(0, g - reach), TILES if negative else min(TILES, g + 1)):
+            fetch_lines(lines, keys, tables, scratch, width)
             store(scratch.gradient, (c * groups + g) * 16, score_tile(scratch, c, g, groups, width))
-            if fetched < slots:
-                fetch_row(tables, item(keys, following + fetched), width)
-                fetched += 1
-    for slot in range(following + fetched, following + slots):
-        fetch_row(tables, item(keys, slot), width)
 
 
 @inline
-def _gradients(objective: Objective, scratch: Scratch) -> float:
+def _gradients(keys: Ints, tables: Tables, objective: Objective, scratch: Scratch) -> float:
     """From S to G, in place, with the curvatures of the slots beside it. Returns the block's loss."""
     shared, contexts = objective.shared, context_rows(objective.window)
     groups = (contexts + shared) // 4
@@ -251,6 +247,7 @@ def _gradients(objective: Objective, scratch: Scratch) -> float:
             curvature = curvature_of(score, large) * weight
             x_curvature = muladd(curvature, load_outputs(scratch.o_norms, g * 4), x_curvature)
             store(scratch.curvature, g * 16, muladd(curvature, x_norms, load(scratch.curvature, g * 16)))
+            fetch_lines(2, keys, tables, scratch, objective.width)
         store_centre_sums(scratch.bends, c * 4, x_curvature)
     for g in range(groups):
         store_output_sums(scratch.bends, BLOCK + g * 4, load(scratch.curvature, g * 16))
@@ -288,7 +285,7 @@ def _address_deltas(
 
 
 @inline
-def _input_deltas(objective: Objective, scratch: Scratch) -> None:
+def _input_deltas(keys: Ints, tables: Tables, objective: Objective, scratch: Scratch) -> None:
     """dX = G O: for each tile of centres, over the context rows of its band and all negatives."""
     width, contexts = objective.width, context_rows(objective.window)
     groups = (contexts + objective.shared) // 4
@@ -299,6 +296,7 @@ def _input_deltas(objective: Objective, scratch: Scratch) -> None:
             for g in range(c, groups):
                 if band_end(c, objective.window) <= g < contexts // 4:
                     continue
+                fetch_lines(2, keys, tables, scratch, width)
                 lane, row = (c * groups + g) * 16, (start * groups + g * STRIP) * 4
                 for k in range(4):
                     sums = add_row(sums, scratch.gradient, lane + k, 4, scratch.o, row + k * STRIP, columns)

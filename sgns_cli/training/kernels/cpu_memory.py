@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.training.compiled import aligned_zeros, inline
+from sgns_cli.training.compiled import aligned_zeros, inline, item, put
 from sgns_cli.training.draws import BLOCK, PART
 from sgns_cli.training.kernels.simd import address, prefetch
 
@@ -73,6 +73,7 @@ class Scratch(NamedTuple):
     target: Longs  # [S] and of where the sum goes,
     step: Floats  # [S] after the delta was multiplied by this
     nothing: Floats  # [D] zeros, also the target of empty slots
+    fetch: Longs  # [4] the next line to be fetched, where its row ends, the next slot, and where they end
     pairs: Longs  # [PART/B * S] room to sort (key, slot) pairs
     sorted: Longs  # [PART/B * S]
     digits: Longs  # [2^MOST_BITS]
@@ -112,12 +113,20 @@ def row_of(tables: Tables, key: int, width: int) -> int:
 
 
 @inline
-def fetch_row(tables: Tables, key: int | np.int32, width: int) -> None:
-    """Ask for the row with a key, to be read soon; -1 is none."""
-    if key >= 0:
-        row = row_of(tables, np.int64(key), width)
-        for i in range(0, width, 16):
-            prefetch(row, i)
+def fetch_lines(count: int, keys: Ints, tables: Tables, scratch: Scratch, width: int) -> None:
+    """Ask for the next `count` cache lines of the rows that are to be read soon."""
+    fetch = scratch.fetch
+    for _ in range(count):
+        line = item(fetch, 0)
+        if line == item(fetch, 1):
+            slot = item(fetch, 2)
+            if slot >= item(fetch, 3):
+                return
+            put(fetch, 2, slot + 1)
+            line = row_of(tables, np.int64(max(0, item(keys, slot))), width)
+            put(fetch, 1, line + 4 * width)
+        prefetch(line, 0)
+        put(fetch, 0, line + 64)
 
 
 @inline
@@ -150,6 +159,7 @@ def new_scratch(objective: Objective) -> Scratch:
         target=np.empty(slots, np.int64),
         step=aligned_zeros(slots),
         nothing=aligned_zeros(objective.width),
+        fetch=np.zeros(4, np.int64),
         pairs=np.empty(PART // BLOCK * slots, np.int64),
         sorted=np.empty(PART // BLOCK * slots, np.int64),
         digits=np.empty(1 << MOST_BITS, np.int64),
