@@ -90,7 +90,7 @@ def test_a_row_is_moved_by_its_block_or_by_its_sum(number, types, span, context_
     rows = problem.vocabulary.rows
     objective = Objective(width=16, window=3, negatives=5, shared=32, context_length=context_length)
     plans, scratch = new_plans(objective, span), new_scratch(objective)
-    rounds = Rounds(seed, 0, 0, problem.epoch_tokens, span)
+    rounds = Rounds(seed, 0, 0, problem.epoch_tokens, span, False)
     plan(plans, number, problem.corpus, problem.vocabulary.chances, rounds, 0, span, objective, True, scratch)
 
     slots = slots_of_block(3, 32, context_length)

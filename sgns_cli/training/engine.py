@@ -4,8 +4,10 @@ It takes the matrices over: the arrays that it is given may change as it trains.
 Both start from the same rows, follow the same draws and the same rounds; which one runs is a matter of the device.
 """
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,6 +18,7 @@ from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, 
 from sgns_cli.training.problem import ROUND_CENTRES, Problem
 
 if TYPE_CHECKING:
+    from sgns_cli.training.kernels.cpu import Work
     from sgns_cli.training.kernels.cpu_memory import Scratch
     from sgns_cli.training.kernels.reference import Round
 
@@ -98,8 +101,20 @@ def must_compile(device: str) -> bool:
     return not is_compiled(run_rounds)
 
 
+@dataclass(frozen=True)
+class _Team:
+    """Threads that work on the same rounds: what they share, and each one's own."""
+
+    work: "Work"
+    scratches: "list[Scratch]"
+
+
 class CpuEngine:
-    """The compiled kernel (kernels/cpu.py) on some threads of the CPU; their number changes no byte of the result."""
+    """The compiled kernel (kernels/cpu.py) on some threads of the CPU.
+
+    Deterministic training is one team: the number of its threads changes no byte of the result. Otherwise each thread
+    is a team of its own, with its own stretch of the corpus, and adds to the shared matrices at once (Hogwild).
+    """
 
     device = "cpu"
 
@@ -123,9 +138,15 @@ class CpuEngine:
             shared=problem.shared_negatives,
             context_length=problem.model.context_length if problem.positions_learned else 0,
         )
-        self._work = cpu.new_work(self._objective, problem.span)
-        self._scratches = [cpu_memory.new_scratch(self._objective) for _ in range(threads)]
-        self._helpers = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        teams = 1 if problem.train.deterministic else threads
+        self._teams = [
+            _Team(
+                cpu.new_work(self._objective, problem.span),
+                [cpu_memory.new_scratch(self._objective) for _ in range(threads // teams)],
+            )
+            for _ in range(teams)
+        ]
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
         rates = self._problem.learning_rates(epoch, start, stop)
@@ -141,27 +162,23 @@ class CpuEngine:
         return self._matrices
 
     def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
-        rounds = self._cpu.Rounds(seed, epoch, start, stop, self._problem.span)
-        self._cpu.reset(self._work, rounds)
-
-        def run(scratch: "Scratch") -> None:
-            self._cpu.run_rounds(
-                corpus,
-                self._problem.vocabulary.chances,
-                self._tables,
-                self._objective,
-                rounds,
-                self._work,
-                scratch,
-                self.threads,
-                rates,
-            )
-
-        helpers = [self._helpers.submit(run, scratch) for scratch in self._scratches[1:]] if self._helpers else []
-        run(self._scratches[0])
-        for helper in helpers:
-            helper.result()
-        return float(self._work.loss[0]), int(self._work.pairs[0])
+        span, at_once = self._problem.span, not self._problem.train.deterministic
+        count = math.ceil((stop - start) / span)
+        jobs = []
+        for number, team in enumerate(self._teams):
+            first, last = (count * share // len(self._teams) for share in (number, number + 1))
+            begin, end = min(start + first * span, stop), min(start + last * span, stop)
+            rounds = self._cpu.Rounds(seed, epoch, begin, end, span, at_once)
+            self._cpu.reset(team.work, rounds)
+            shared = (corpus, self._problem.vocabulary.chances, self._tables, self._objective, rounds, team.work)
+            own = rates[first:last] if len(rates) else rates
+            jobs += [(*shared, scratch, len(team.scratches), own) for scratch in team.scratches]
+        others = [self._pool.submit(self._cpu.run_rounds, *job) for job in jobs[1:]] if self._pool else []
+        self._cpu.run_rounds(*jobs[0])
+        for other in others:
+            other.result()
+        works = [team.work for team in self._teams]
+        return float(sum(work.loss[0] for work in works)), int(sum(work.pairs[0] for work in works))
 
 
 class ReferenceEngine:

@@ -40,6 +40,7 @@ class Rounds(NamedTuple):
     start: int
     stop: int
     span: int  # corpus tokens a round
+    at_once: bool  # whether every delta goes to its row at once, however many slots have it
 
 
 AHEAD = 4  # rounds planned at a time, the one at hand included
@@ -110,7 +111,11 @@ def plan_round(
         slot += slots
         negatives += shared
         if (centre + BLOCK - first) % PART == 0 or centre + BLOCK >= last:
-            if moves:
+            if moves and rounds.at_once:
+                for k in range(part_slot, slot):
+                    put(plans.places, k, ALONE)
+                put(plans.sizes, part, 0)
+            elif moves:
                 put(plans.sizes, part, _sort_out(plans, part_slot, slot, chances.accept.size, objective, scratch))
             part_slot = slot
             part += 1
