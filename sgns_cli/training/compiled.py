@@ -6,6 +6,7 @@ read-only install, and a change in any of them (Numba watches only the file of t
 
 import atexit
 import hashlib
+import itertools
 import math
 import os
 import shutil
@@ -18,6 +19,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 import numpy as np
 from numba import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -41,9 +44,40 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
+class _PartLibrary(JITCodeLibrary):
+    """The code of a part: not optimised and no machine code made, as both are done once more where it is inlined."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0
+
+    @property
+    def codegen(self) -> "_PartLibrary":
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        pass
+
+
+class _PartCompiler(Compiler):
+    def __init__(self, typing_context: Any, target_context: Any, library: Any, *arguments: Any) -> None:
+        library = _PartLibrary(target_context.codegen(), f"part{next(_numbers)}")
+        super().__init__(typing_context, target_context, library, *arguments)
+
+
+_numbers = itertools.count()
+
+
 def inline(function: Callable[P, R]) -> Callable[P, R]:
     """Compile as a part of its callers (LLVM inlines it); nothing is kept on disk for it alone."""
-    return cast("Callable[P, R]", numba.njit(forceinline=True, **PART)(function))
+    return cast("Callable[P, R]", numba.njit(forceinline=True, pipeline_class=_PartCompiler, **PART)(function))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
