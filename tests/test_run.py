@@ -35,10 +35,10 @@ def start(tmp_path, monkeypatch):
         encoding="utf-8",
     )
 
-    def ready(*overrides, **options):
+    def ready(*overrides, threads=1, **options):
         config = load_config(tmp_path / "config.yaml", list(overrides))
         store = cached_token_folder(config.data, config.tokenizer, tmp_path / "runs/.tokens")
-        return prepare_run(config, store, request=Request(**options), device="cpu")
+        return prepare_run(config, store, request=Request(**options), device="cpu", threads=threads)
 
     return ready
 
@@ -109,6 +109,17 @@ def test_a_resumed_run_ends_with_the_same_bytes(start, positions):
     assert steps == sorted(steps)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_hogwild_trains_and_resumes(start, threads):
+    keys = ("train.deterministic=false", "train.epochs=40")
+    halted, _ = finish(start(*keys, threads=threads), stop_after=2)
+    assert not halted.complete
+    resumed, records = finish(start(*keys, threads=threads, resume=True))
+    assert resumed.complete
+    assert records[-1].threads == threads
+    assert records[-1].loss < 0.9 * halted.last.loss
+
+
 def test_metrics_after_the_step_resumed_from_are_dropped(start):
     halted, _ = finish(start("train.epochs=40"), stop_after=2)
     metrics = halted.folder / run_folder.METRICS
@@ -125,6 +136,8 @@ def test_what_changes_the_experiment_cannot_be_resumed(start, tmp_path):
         start("model.window=4", resume=True)
     with pytest.raises(SgnsError, match=r"train\.seed"):
         start("train.seed=7", resume=True)
+    with pytest.raises(SgnsError, match=r"train\.deterministic is False"):
+        start("train.deterministic=false", resume=True)
     with pytest.raises(SgnsError, match=r"train\.epochs is 2"):
         start("train.epochs=2", resume=True)
     (tmp_path / "corpus.txt").write_text("\n".join(TEXT * 50), encoding="utf-8")

@@ -4,6 +4,8 @@ Compiled code is kept in the user's cache folder under a name made from the sour
 read-only install, and a change in any of them (Numba watches only the file of the function itself) compiles anew.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+# ruff: noqa: ANN401 - Numba itself is not typed
 import atexit
 import hashlib
 import itertools
@@ -18,10 +20,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
-from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 P = ParamSpec("P")
@@ -80,32 +80,6 @@ def inline(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", numba.njit(forceinline=True, pipeline_class=_PartCompiler, **PART)(function))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def item(typing_context: Any, array: Any, index: Any) -> Any:
-    """array[index] in compiled code, without Python's look at whether the index is negative: it costs as much again."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array_type = signature.args[0]
-        pointer = builder.gep(context.make_array(array_type)(context, builder, arguments[0]).data, [arguments[1]])
-        return context.unpack_value(builder, array_type.dtype, pointer)
-
-    return array.dtype(array, types.intp), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def put(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
-    """array[index] = value in compiled code, likewise."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array_type, _, value_type = signature.args
-        pointer = builder.gep(context.make_array(array_type)(context, builder, arguments[0]).data, [arguments[1]])
-        number = context.cast(builder, arguments[2], value_type, array_type.dtype)
-        context.pack_value(builder, array_type.dtype, number, pointer)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, value), generate
-
-
 def is_compiled(function: Callable[..., Any]) -> bool:
     """Whether the code of a `jit` function is kept on disk already, for this installation."""
     kept = Path(cast(Any, function)._cache.cache_path)
@@ -125,7 +99,10 @@ def _cache_folder() -> Path:
     """Where compiled code is kept: the user's cache, or a folder of the user's own among the temporary files."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for source in [here / "compiled.py", here / "draws.py", *sorted(here.glob("kernels/*.py"))]:
+    for source in [
+        *(here / f"{name}.py" for name in ("compiled", "unchecked", "draws")),
+        *sorted(here.glob("kernels/*.py")),
+    ]:
         digest.update(source.read_bytes())
     name = f"sgns/numba-{digest.hexdigest()[:16]}"
     try:

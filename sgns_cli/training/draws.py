@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.training.compiled import inline, item, jit, put
+from sgns_cli.training.compiled import inline, jit
+from sgns_cli.training.unchecked import item, put
 
 BLOCK = 32  # centres that share their negatives: see bench/README.md
 PART_BLOCKS = 64  # a round of more blocks than this is trained in parts, one after another

@@ -87,7 +87,7 @@ def make_engine(problem: Problem, matrices: Matrices, device: str, threads: int)
 
 
 def useful_threads(device: str, threads: int) -> int:
-    """How many of `threads` an engine has work for: on the CPU one for each block of a round, elsewhere none but one."""
+    """How many of `threads` an engine has work for: on the CPU one for each block of a round, elsewhere one."""
     return min(threads, ROUND_CENTRES // BLOCK) if device == "cpu" else 1
 
 
@@ -119,11 +119,12 @@ class CpuEngine:
     device = "cpu"
 
     def __init__(self, problem: Problem, matrices: Matrices, threads: int = 1) -> None:
-        from sgns_cli.training.kernels import cpu, cpu_memory
+        from sgns_cli.training.kernels import cpu, cpu_memory, cpu_plan
 
         self.threads = threads
         self._problem = problem
         self._cpu = cpu
+        self._rounds_of = cpu_plan.Rounds
         self._matrices = matrices
         nothing = np.empty(0, np.float32)
         self._tables = cpu_memory.Tables(
@@ -168,7 +169,7 @@ class CpuEngine:
         for number, team in enumerate(self._teams):
             first, last = (count * share // len(self._teams) for share in (number, number + 1))
             begin, end = min(start + first * span, stop), min(start + last * span, stop)
-            rounds = self._cpu.Rounds(seed, epoch, begin, end, span, at_once)
+            rounds = self._rounds_of(seed, epoch, begin, end, span, at_once)
             self._cpu.reset(team.work, rounds)
             shared = (corpus, self._problem.vocabulary.chances, self._tables, self._objective, rounds, team.work)
             own = rates[first:last] if len(rates) else rates

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.training.compiled import inline, item, jit, put
+from sgns_cli.training.compiled import inline, jit
 from sgns_cli.training.draws import BLOCK, PART_BLOCKS, Chances, Corpus
 from sgns_cli.training.kernels.cpu_block import train_block
 from sgns_cli.training.kernels.cpu_memory import (
@@ -30,6 +30,7 @@ from sgns_cli.training.kernels.cpu_memory import (
 from sgns_cli.training.kernels.cpu_plan import AHEAD, Plans, Rounds, first_slot, new_plans, plan_round
 from sgns_cli.training.kernels.meeting import CACHE_LINE, increase, nap, pause, read, replace, write
 from sgns_cli.training.kernels.simd import load, muladd, splat, store
+from sgns_cli.training.unchecked import item, put
 
 CHUNK = 64  # deltas of a piece of the second stage
 PATIENCE = 2000  # looks before a thread that waits gives its processor away
@@ -115,7 +116,8 @@ def run_rounds(
 def _ready(numbers: Longs) -> bool:
     """Whether the pieces of the stage can be done: a round begins when its plan is there."""
     round_ = item(numbers, _STAGE_ROUND)
-    return item(numbers, _KIND) != _BEGIN or read(numbers, _PLANNED + round_ % AHEAD * CACHE_LINE) == round_ + 1
+    begun: bool = item(numbers, _KIND) != _BEGIN
+    return begun or read(numbers, _PLANNED + round_ % AHEAD * CACHE_LINE) == round_ + 1
 
 
 @inline

@@ -12,7 +12,7 @@ one gradient routine of the CPU engine. What the equations mean stands in refere
 
 import numpy as np
 
-from sgns_cli.training.compiled import inline, item, put
+from sgns_cli.training.compiled import inline
 from sgns_cli.training.draws import BLOCK
 from sgns_cli.training.kernels.cpu_memory import (
     STRIP,
@@ -57,6 +57,7 @@ from sgns_cli.training.kernels.simd import (
     where_less,
     zeros,
 )
+from sgns_cli.training.unchecked import item, put
 
 _F = np.float32
 

@@ -3,8 +3,8 @@
 Letters, here and in the other cpu_*.py: R training rows, D floats a row (dim padded to 16 with zeros), B = 32 centres a
 block, C context rows a block (B + 2 * window, padded to 4), N negatives a block (a multiple of 16), P = C + N output
 rows. Arrays are flat; row r begins at r * D. A *tile* is 4 centres by 4 output rows of a [B, P] matrix, 16 numbers that
-lie together (simd.py); tile (c, g) begins at (c * P/4 + g) * 16. In the work space of a thread the rows of a block lie in
-*strips* of 64 columns, [D/64, rows, 64], so that a strip of all rows stays in the first-level cache.
+lie together (simd.py); tile (c, g) begins at (c * P/4 + g) * 16. In the work space of a thread the rows of a block lie
+in *strips* of 64 columns, [D/64, rows, 64], so that a strip of all rows stays in the first-level cache.
 
 A row of any table has a *key*: r in vectors, R + r in contexts, 2R + r in positions. A *slot* is a row's place in a
 block: B of centres, P of output rows and, where positions are learned, B of their places. So a block has S slots.
@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.training.compiled import aligned_zeros, inline, item, put
+from sgns_cli.training.compiled import aligned_zeros, inline
 from sgns_cli.training.draws import BLOCK, PART
 from sgns_cli.training.kernels.simd import address, prefetch
+from sgns_cli.training.unchecked import item, put
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -101,7 +102,7 @@ def band_end(c: int, window: int) -> int:
 
 
 @inline
-def row_of(tables: Tables, key: int, width: int) -> int:
+def row_of(tables: Tables, key: int | np.int64, width: int) -> int:
     """The address of the row with a key."""
     vectors = tables.vectors.size
     at = key * width

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgns_cli.training.compiled import inline, item, put
+from sgns_cli.training.compiled import inline
 from sgns_cli.training.draws import (
     BLOCK,
     PART,
@@ -30,6 +30,7 @@ from sgns_cli.training.kernels.cpu_memory import (
     context_rows,
     slots_of_block,
 )
+from sgns_cli.training.unchecked import item, put
 
 
 class Rounds(NamedTuple):
@@ -187,7 +188,7 @@ def _sort_pairs(plans: Plans, start: int, stop: int, scratch: Scratch) -> int:
         key = np.int64(item(plans.keys, slot))
         put(plans.places, slot, ALONE)
         put(pairs, n, key << 32 | slot)
-        digit = key & _DIGIT
+        digit = int(key & _DIGIT)
         filled = int(key >= 0)
         put(ends, digit, item(ends, digit) + filled)
         n += filled

@@ -7,7 +7,7 @@ scores at once.
 
 import numpy as np
 
-from sgns_cli.training.compiled import inline, item
+from sgns_cli.training.compiled import inline
 from sgns_cli.training.draws import BLOCK
 from sgns_cli.training.kernels.cpu_memory import STRIP, Floats, Scratch
 from sgns_cli.training.kernels.simd import (
@@ -26,6 +26,7 @@ from sgns_cli.training.kernels.simd import (
     where_less,
     zeros,
 )
+from sgns_cli.training.unchecked import item
 
 _F = np.float32
 _LOG2_E = _F(1.4426950408889634)
