@@ -30,7 +30,7 @@ from sgns_cli.training.kernels.cpu_memory import (
     row_of,
     step_within,
 )
-from sgns_cli.training.kernels.cpu_plan import ALONE, Plans, first_slot
+from sgns_cli.training.kernels.cpu_plan import Plans, first_slot
 from sgns_cli.training.kernels.cpu_tiles import (
     add_row,
     curvature_of,
@@ -266,42 +266,23 @@ def _address_deltas(
     rate: np.float32,
 ) -> None:
     """Where the deltas of the slots go: to their rows with a step, or to the deltas of the part as they are."""
-    outputs = context_rows(objective.window) + objective.shared
-    vectors, contexts = address(tables.vectors, 0), address(tables.contexts, 0) - 4 * tables.vectors.size
-    _address_rows(plans, slot, 0, 0, BLOCK, vectors, objective, scratch, deltas, rate)
-    _address_rows(plans, slot, BLOCK, BLOCK, outputs, contexts, objective, scratch, deltas, rate)
-    if objective.context_length > 0:
-        positions = address(tables.positions, 0) - 8 * tables.vectors.size
-        _address_rows(plans, slot, BLOCK + outputs, 0, BLOCK, positions, objective, scratch, deltas, rate)
-
-
-@inline
-def _address_rows(
-    plans: Plans,
-    slot: int,
-    first: int,
-    bends: int,
-    count: int,
-    table: int,
-    objective: Objective,
-    scratch: Scratch,
-    deltas: Deltas,
-    rate: np.float32,
-) -> None:
-    """The same for `count` slots of one table, from slot `first` of the block on; its row with key 0 is at `table`."""
-    row_bytes = 4 * objective.width
+    width = objective.width
     moved = 3 if objective.context_length > 0 else 2
-    nothing, rows = address(scratch.nothing, 0), address(deltas.rows, 0)
-    for s in range(count):
-        key, place = np.int64(item(plans.keys, slot + first + s)), np.int64(item(plans.places, slot + first + s))
-        bend = item(scratch.bends, bends + s)
-        row = table + key * row_bytes if key >= 0 else nothing
-        alone = place == ALONE
-        put(scratch.source, first + s, row if alone else nothing)
-        put(scratch.target, first + s, row if alone else rows + place * row_bytes)
-        put(scratch.step, first + s, step_within(rate, bend, moved) if alone else _F(1))
-        if not alone:
+    outputs = context_rows(objective.window) + objective.shared
+    nothing = address(scratch.nothing, 0)
+    for s in range(block_slots(objective.window, objective.shared, objective.context_length)):
+        key, place = np.int64(item(plans.keys, slot + s)), np.int64(item(plans.places, slot + s))
+        bend = item(scratch.bends, s if s < BLOCK + outputs else s - BLOCK - outputs)
+        source, target, step = nothing, nothing, _F(1)
+        if key >= 0 and place >= 0:
+            target = address(deltas.rows, place * width)
             put(deltas.curvature, place, bend)
+        elif key >= 0:
+            source = target = row_of(tables, key, width)
+            step = step_within(rate, bend, moved)
+        put(scratch.source, s, source)
+        put(scratch.target, s, target)
+        put(scratch.step, s, step)
 
 
 @inline

@@ -25,7 +25,7 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 STRIP = 64  # columns
 TILES = BLOCK // 4  # tiles of centres a block
-DIGITS = 2048  # by which slots are sorted
+MOST_BITS = 11  # of a digit, when slots are sorted by key
 
 
 class Tables(NamedTuple):
@@ -77,7 +77,7 @@ class Scratch(NamedTuple):
     fetch: Longs  # [4] the next line to be fetched, where its row ends, the next slot, and where they end
     pairs: Longs  # [PART/B * S] room to sort (key, slot) pairs
     sorted: Longs  # [PART/B * S]
-    digits: Longs  # [DIGITS] room to count
+    digits: Longs  # [2^MOST_BITS]
 
 
 def padded_contexts(window: int) -> int:
@@ -163,7 +163,7 @@ def new_scratch(objective: Objective) -> Scratch:
         fetch=np.zeros(4, np.int64),
         pairs=np.empty(PART // BLOCK * slots, np.int64),
         sorted=np.empty(PART // BLOCK * slots, np.int64),
-        digits=np.empty(DIGITS, np.int64),
+        digits=np.empty(1 << MOST_BITS, np.int64),
     )
 
 

@@ -21,7 +21,7 @@ from sgns_cli.training.draws import (
     new_draws,
 )
 from sgns_cli.training.kernels.cpu_memory import (
-    DIGITS,
+    MOST_BITS,
     Ints,
     Longs,
     Objective,
@@ -47,7 +47,6 @@ class Rounds(NamedTuple):
 AHEAD = 4  # rounds planned at a time, the one at hand included
 ALONE = -1  # the place of a slot whose row no other slot has
 _SLOT = 0xFFFFFFFF  # the low half of a pair (key, slot)
-_DIGIT = DIGITS - 1  # the low digit of a key
 
 
 class Plans(NamedTuple):
@@ -118,7 +117,7 @@ def plan_round(
                     put(plans.places, k, ALONE)
                 put(plans.sizes, part, 0)
             elif moves:
-                put(plans.sizes, part, _sort_out(plans, part_slot, slot, scratch))
+                put(plans.sizes, part, _sort_out(plans, part_slot, slot, chances.accept.size, objective, scratch))
             part_slot = slot
             part += 1
 
@@ -155,9 +154,9 @@ def _fill_block(
 
 
 @inline
-def _sort_out(plans: Plans, start: int, stop: int, scratch: Scratch) -> int:
+def _sort_out(plans: Plans, start: int, stop: int, rows: int, objective: Objective, scratch: Scratch) -> int:
     """Give the deltas of the slots [start, stop) their places; returns how many there are."""
-    pairs, n = scratch.sorted, _sort_pairs(plans, start, stop, scratch)
+    pairs, n = _sorted_pairs(plans.keys, start, stop, 2 * rows + objective.context_length, scratch)
     count = 0
     i = 0
     while i < n:
@@ -165,7 +164,9 @@ def _sort_out(plans: Plans, start: int, stop: int, scratch: Scratch) -> int:
         j = i + 1
         while j < n and item(pairs, j) >> 32 == key:
             j += 1
-        if j > i + 1:
+        if j == i + 1:
+            put(plans.places, item(pairs, i) & _SLOT, ALONE)
+        else:
             for k in range(i, j):
                 put(plans.places, item(pairs, k) & _SLOT, count)
                 put(plans.shared, start + count, key)
@@ -175,40 +176,36 @@ def _sort_out(plans: Plans, start: int, stop: int, scratch: Scratch) -> int:
 
 
 @inline
-def _sort_pairs(plans: Plans, start: int, stop: int, scratch: Scratch) -> int:
-    """Sort pairs of key and slot so that those of a key lie together in slot order; returns how many there are.
-
-    First by the key's low digit, counting; then by insertion, which finds next to nothing left to do.
-    """
-    pairs, result, ends = scratch.pairs, scratch.sorted, scratch.digits
-    for digit in range(DIGITS):
-        put(ends, digit, 0)
+def _sorted_pairs(keys: Ints, start: int, stop: int, keys_end: int, scratch: Scratch) -> tuple[Longs, int]:
+    """Pairs (key, slot) of the filled slots as key * 2^32 + slot, by key and then slot: a radix sort."""
+    pairs, other, digits = scratch.pairs, scratch.sorted, scratch.digits
     n = 0
     for slot in range(start, stop):
-        key = np.int64(item(plans.keys, slot))
-        put(plans.places, slot, ALONE)
+        key = np.int64(item(keys, slot))
         put(pairs, n, key << 32 | slot)
-        digit = int(key & _DIGIT)
-        filled = int(key >= 0)
-        put(ends, digit, item(ends, digit) + filled)
-        n += filled
-    total = 0
-    for digit in range(DIGITS):
-        count = item(ends, digit)
-        put(ends, digit, total)
-        total += count
-    for i in range(n):
-        pair = item(pairs, i)
-        digit = pair >> 32 & _DIGIT
-        at = item(ends, digit)
-        put(result, at, pair)
-        put(ends, digit, at + 1)
-    for i in range(1, n):
-        pair = item(result, i)
-        digit = pair >> 32 & _DIGIT
-        at = i
-        while at > 0 and item(result, at - 1) > pair and item(result, at - 1) >> 32 & _DIGIT == digit:
-            put(result, at, item(result, at - 1))
-            at -= 1
-        put(result, at, pair)
-    return n
+        n += int(key >= 0)
+    bits = 1
+    while keys_end >> bits > 0:
+        bits += 1
+    passes = (bits + MOST_BITS - 1) // MOST_BITS
+    digit_bits = (bits + passes - 1) // passes
+    low = (1 << digit_bits) - 1
+    for shift in range(32, 32 + bits, digit_bits):
+        for digit in range(low + 1):
+            put(digits, digit, 0)
+        for i in range(n):
+            digit = item(pairs, i) >> shift & low
+            put(digits, digit, item(digits, digit) + 1)
+        total = 0
+        for digit in range(low + 1):
+            before = total
+            total += item(digits, digit)
+            put(digits, digit, before)
+        for i in range(n):
+            pair = item(pairs, i)
+            digit = pair >> shift & low
+            place = item(digits, digit)
+            put(other, place, pair)
+            put(digits, digit, place + 1)
+        pairs, other = other, pairs
+    return pairs, n
