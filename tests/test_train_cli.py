@@ -144,9 +144,9 @@ def test_no_epochs_writes_what_training_would_start_from(sgns, here):
     trained = found["embeddings"][found["counts"] >= 2]
     assert not found["contexts"].any()
     assert found["positions"].shape == (7, 8)
-    for table in (trained, found["positions"]):  # uniform in +-0.5/dim
-        assert np.abs(table).max() <= 0.5 / 8
-        assert table.std() == pytest.approx(1 / 8 / np.sqrt(12), rel=0.15)
+    for table in (trained, found["positions"]):  # uniform in +-2/dim
+        assert np.abs(table).max() <= 2 / 8
+        assert table.std() == pytest.approx(4 / 8 / np.sqrt(12), rel=0.15)
     assert state(run)["tokens_seen"] == 0
 
 

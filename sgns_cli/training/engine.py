@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sgns_cli.training.kernels.reference import Round
 
 Floats = NDArray[np.float32]
+START = 2.0  # times 1/dim, how far from zero numbers may start: four times as far as word2vec's (bench/README.md)
 PIECE = 8192  # rows handled at a time, where a whole matrix more would be too much
 # "vectors" [R, D], "contexts" [R, D] and, if learned, "positions" [context_length, D]; D is dim padded to 16 with zeros
 Matrices = dict[str, Floats]
@@ -64,14 +65,15 @@ def _matrix_rows(problem: Problem) -> dict[str, int]:
 
 
 def initial_matrices(problem: Problem) -> Matrices:
-    """Vectors and positions uniform in +-0.5/dim, contexts zero (word2vec's rule), from the seed."""
+    """Vectors and positions uniform in +-START/dim, contexts zero, from the seed."""
     matrices = empty_matrices(problem)
     for stream, name in enumerate(("vectors", "positions")):
         uniform = np.random.Generator(np.random.Philox(key=[problem.train.seed, stream]))
         matrix = matrices.get(name, np.empty((0, 0), np.float32))
         for start in range(0, len(matrix), PIECE):
             piece = matrix[start : start + PIECE, : problem.model.dim]
-            piece[:] = (uniform.random(piece.shape, dtype=np.float32) - np.float32(0.5)) / np.float32(problem.model.dim)
+            scale = np.float32(2 * START / problem.model.dim)
+            piece[:] = (uniform.random(piece.shape, dtype=np.float32) - np.float32(0.5)) * scale
     return matrices
 
 
