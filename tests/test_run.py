@@ -292,7 +292,7 @@ def test_a_run_can_start_from_the_vectors_of_another(start, tmp_path):
     old_words, new_words = (path.read_text().splitlines() for path in (old_tokenizer, new_tokenizer))
     for word in ("cat", "hill", "the"):
         assert (new[new_words.index(word)] == old[old_words.index(word)]).all()
-    assert np.abs(new[new_words.index("moon")]).max() <= 0.5 / 12
+    assert np.abs(new[new_words.index("moon")]).max() <= 2 / 12
     assert training.notes == [f"8 of 10 trained rows start from {first.checkpoint}, the others at random"]
     with pytest.raises(SgnsError, match="dim 12"):
         start("run.directory=runs/three", "model.dim=6", init_from=first.folder)
