@@ -34,7 +34,7 @@ ELTEC = HERE.parent.parent / "shared" / "corpora" / "eltec-eng.txt.xz"
 KJV = HERE.parent / "data" / "kjv.txt"
 PEERS = ("gensim", "fasttext")
 OURS = ("sgns", "hogwild")  # `sgns train` as it is, and with train.deterministic: false
-PARTS = ("throughput", "arithmetic", "memory", "whole", "quality")
+PARTS = ("throughput", "busy", "arithmetic", "memory", "whole", "quality")
 MIN_COUNT = 5
 Record = dict[str, Any]
 
@@ -216,10 +216,12 @@ class Bench:
         self._runs += 1
         return self.work / "runs" / str(self._runs)
 
-    def _round(self, corpus: Corpus, settings: Settings, *, scored: bool = False) -> dict[str, Record]:
+    def _round(
+        self, corpus: Corpus, settings: Settings, trainers: Sequence[str] = (), *, scored: bool = False
+    ) -> dict[str, Record]:
         """One repetition: every trainer once, one after the other. Models are not kept."""
         rows = {}
-        for name in self.trainers:
+        for name in trainers or self.trainers:
             folder = self._folder()
             rows[name] = train(name, corpus, settings, folder)
             if scored:
@@ -250,6 +252,21 @@ class Bench:
                 scaling = statistics.median(more["tokens_per_second"] / one["tokens_per_second"] for more, one in runs)
                 row = report.medians([each[threads] for each in repetitions], trainer)
                 yield {**cell, "threads": threads, "scaling": scaling, **row}
+
+    def busy(self) -> Iterator[Record]:
+        """Both ways of sgns while other processes keep the processors busy."""
+        corpus, threads = self.slice or self.kjv, self.threads[-1]
+        counting = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(threads)]
+        try:
+            for subsample in self.plan.subsamples:
+                settings = Settings(100, subsample, threads)
+                rounds = [self._round(corpus, settings, OURS) for _ in range(self.plan.repetitions)]
+                for trainer in OURS:
+                    yield {"corpus": corpus.name, **asdict(settings), **report.medians(rounds, trainer)}
+        finally:
+            for process in counting:
+                process.kill()
+                process.wait()
 
     def whole(self) -> Iterator[Record]:
         """From the text to a saved model, one epoch; more epochs are a by-product of the quality cells."""

@@ -18,6 +18,7 @@ NOTES = {
         "1 % of the text out: its loop's rate is of what it trains, its whole command's of all. hogwild: sgns with\n"
         "train.deterministic: false."
     ),
+    "busy": "As above, while as many processes as there are threads do nothing but count.",
     "arithmetic": (
         "executed: the three matrix products of the kernel's blocks. useful: 6 * dim * pairs * (1 + negatives).\n"
         "Shares are of the peak of fused multiply-adds, looked at between stretches of training."
@@ -28,6 +29,7 @@ NOTES = {
 }
 TABLES = {
     "throughput": "corpus dim threads subsample trainer loop loop_times whole_rate pairs scaling peak held_out",
+    "busy": "corpus dim threads subsample trainer loop loop_times",
     "arithmetic": "corpus dim threads gflops executed executed_share useful useful_share loop",
     "memory": "corpus dim threads anonymous matrices imports beyond",
     "whole": "corpus dim threads subsample trainer whole whole_times tokenize loop peak",
@@ -160,6 +162,10 @@ def _speed_targets(results: Record) -> list[Record]:
             found.append(_target(f"loop against Hogwild, {cell}", 0.75, row["sgns_loop_times"]))
         if row["trainer"] == "sgns" and most == 2:
             found.append(_target(f"against one thread, {cell}", 1.8, row["scaling"]))
+    for row in results.get("busy", []):
+        if row["trainer"] == "hogwild":
+            cell = f"dim {row['dim']}, subsample {row['subsample']:g}"
+            found.append(_target(f"loop against Hogwild on a busy machine, {cell}", 0.5, row["sgns_loop_times"]))
     return found
 
 

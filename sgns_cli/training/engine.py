@@ -177,9 +177,11 @@ class CpuEngine:
             own = rates[first:last] if len(rates) else rates
             jobs += [(*shared, scratch, len(team.scratches), own) for scratch in team.scratches]
         others = [self._pool.submit(self._cpu.run_rounds, *job) for job in jobs[1:]] if self._pool else []
-        self._cpu.run_rounds(*jobs[0])
-        for other in others:
-            other.result()
+        try:
+            self._cpu.run_rounds(*jobs[0])
+        finally:  # also after Ctrl-C: the others must be out of the matrices
+            for other in others:
+                other.result()
         works = [team.work for team in self._teams]
         return float(sum(work.loss[0] for work in works)), int(sum(work.pairs[0] for work in works))
 
