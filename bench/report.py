@@ -108,6 +108,7 @@ def _aligned(form: str) -> str:
 
 def medians(rounds: Sequence[dict[str, Record]], trainer: str) -> Record:
     """Medians of a trainer over repetitions, and how many times as fast sgns was within a repetition."""
+    rounds = [each for each in rounds if trainer in each]
     own = [each[trainer] for each in rounds]
     keys = (*MEDIANS, *MEDIANS_OF_SGNS) if trainer in ("sgns", "hogwild") else MEDIANS
     found: Record = {key: statistics.median(one[key] for one in own) for key in keys}
