@@ -11,15 +11,19 @@ from problems import uneven_problem, zipf_problem
 from sgns_cli.training.compiled import jit
 from sgns_cli.training.draws import BLOCK, PART_BLOCKS
 from sgns_cli.training.engine import CpuEngine, initial_matrices, useful_threads
-from sgns_cli.training.kernels.cpu_memory import Objective, new_scratch, slots_of_block
-from sgns_cli.training.kernels.cpu_plan import AHEAD, ALONE, Rounds, new_plans, plan_round
+from sgns_cli.training.kernels.cpu_memory import Rounds, new_objective, new_scratch
+from sgns_cli.training.kernels.cpu_plan import AHEAD, ALONE, new_plans, plan_round
 from sgns_cli.training.kernels.meeting import increase, nap, pause, read, replace, write
 
 # --- atomic numbers
 
 
 @jit
-def count_up(numbers, times):
+def count_up(numbers, threads, times):
+    """Add, in two ways, at the same time as the others: all begin when all are there."""
+    increase(numbers, 16)
+    while read(numbers, 16) < threads:
+        pause()
     for _ in range(times):
         increase(numbers, 0)
         while True:
@@ -45,10 +49,12 @@ def run_together(function, *arguments):
 
 
 def test_no_change_of_a_shared_number_is_lost():
-    numbers = np.zeros(16, np.int64)
-    run_together(count_up, *[(numbers, 20_000)] * 4)
-    assert numbers[0] == 80_000
-    assert numbers[8] == 240_000
+    numbers = np.zeros(24, np.int64)
+    count_up(numbers, 1, 0)  # compiles
+    numbers[:] = 0
+    run_together(count_up, *[(numbers, 4, 300_000)] * 4)
+    assert numbers[0] == 1_200_000
+    assert numbers[8] == 3_600_000
 
 
 def test_a_number_is_replaced_only_if_it_is_the_old_one():
@@ -72,36 +78,40 @@ def test_threads_that_wait_for_each_other_get_on():
 
 
 @jit
-def plan(plans, number, corpus, chances, rounds, start, stop, objective, moves, scratch):
-    plan_round(plans, number, corpus, chances, rounds, start, stop, objective, moves, scratch)
+def plan(plans, round_, corpus, chances, rounds, objective, scratch):
+    plan_round(plans, round_, corpus, chances, rounds, objective, scratch)
 
 
-@settings(deadline=None, max_examples=30)
+def planned(round_, *, types, span, part_blocks, context_length, seed):
+    """A problem, its objective, and the plan of one of its rounds: centres, slots by block, places, deltas by part."""
+    problem = zipf_problem(types=types, tokens=24_000, documents=100, model={"min_count": 1}, seed=seed)
+    objective = new_objective(width=16, window=3, negatives=5, shared=32, context_length=context_length)
+    plans, scratch = new_plans(objective, span), new_scratch(objective)
+    rounds = Rounds(seed, 0, 0, problem.epoch_tokens, span, part_blocks, np.ones(AHEAD, np.float32))
+    plan(plans, round_, problem.corpus, problem.vocabulary.chances, rounds, objective, scratch)
+    return problem, objective, plans
+
+
+@settings(deadline=None, max_examples=40)
 @given(
-    number=st.integers(0, AHEAD - 1),
+    round_=st.integers(0, AHEAD - 1),
     types=st.sampled_from([3, 40, 3000]),
     span=st.sampled_from([1, 31, 500, 5000]),
+    part_blocks=st.sampled_from([1, 3, PART_BLOCKS]),
     context_length=st.sampled_from([0, 7]),
     seed=st.integers(0, 9),
 )
-def test_a_row_is_moved_by_its_block_or_by_its_sum(number, types, span, context_length, seed):
+def test_a_row_is_moved_by_its_block_or_by_its_sum(round_, types, span, part_blocks, context_length, seed):
     """Each filled slot either is alone with its row in its part, or has a place among the deltas of that row."""
-    problem = zipf_problem(types=types, tokens=6000, documents=30, model={"min_count": 1}, seed=seed)
-    rows = problem.vocabulary.rows
-    objective = Objective(width=16, window=3, negatives=5, shared=32, context_length=context_length)
-    plans, scratch = new_plans(objective, span), new_scratch(objective)
-    rounds = Rounds(seed, 0, 0, problem.epoch_tokens, span, False)
-    plan(plans, number, problem.corpus, problem.vocabulary.chances, rounds, 0, span, objective, True, scratch)
-
-    slots = slots_of_block(3, 32, context_length)
-    first, last = plans.first[number], plans.last[number]
-    blocks = -(-(last - first) // BLOCK)
-    begin = number * (len(plans.keys) // AHEAD)
-    for part in range(-(-blocks // PART_BLOCKS)):
-        start = begin + part * PART_BLOCKS * slots
-        stop = begin + min((part + 1) * PART_BLOCKS, blocks) * slots
+    options = {"types": types, "span": span, "part_blocks": part_blocks, "context_length": context_length}
+    _, objective, plans = planned(round_, seed=seed, **options)
+    slots = objective.slots
+    blocks = -(-int(plans.last[round_] - plans.first[round_]) // BLOCK)
+    begin = round_ * (len(plans.keys) // AHEAD)
+    for block in range(0, blocks, part_blocks):
+        start, stop = (begin + slots * end for end in (block, min(block + part_blocks, blocks)))
         keys, places = plans.keys[start:stop], plans.places[start:stop]
-        size = plans.sizes[number * (len(plans.sizes) // AHEAD) + part]
+        size = plans.sizes[round_ * (len(plans.sizes) // AHEAD) + block]
         filled = np.flatnonzero(keys >= 0)
         found, uses = np.unique(keys[filled], return_counts=True)
         alone = np.isin(keys[filled], found[uses == 1])
@@ -111,13 +121,27 @@ def test_a_row_is_moved_by_its_block_or_by_its_sum(number, types, span, context_
         assert places[order].tolist() == list(range(size))
         assert (plans.shared[start : start + size] == keys[order]).all()
 
-    of_blocks = plans.keys[begin : begin + blocks * slots].reshape(blocks, slots)
-    kept = plans.draws.rows[first:last]
-    assert of_blocks[:, :BLOCK].reshape(-1)[: last - first].tolist() == kept.tolist()
-    assert (of_blocks[:, BLOCK : slots - (BLOCK if context_length else 0)].max(initial=0)) < 2 * rows
-    if context_length:
-        offsets = plans.draws.offsets[first:last] % context_length
-        assert of_blocks[:, -BLOCK:].reshape(-1)[: last - first].tolist() == (2 * rows + offsets).tolist()
+
+@pytest.mark.parametrize("context_length", [0, 7])
+def test_the_slots_of_a_block_are_its_centres_contexts_negatives_and_places(context_length):
+    options = {"types": 400, "span": 3000, "part_blocks": PART_BLOCKS, "context_length": context_length}
+    problem, objective, plans = planned(2, seed=1, **options)
+    rows, draws = problem.vocabulary.rows, plans.draws
+    first, last = int(plans.first[2]), int(plans.last[2])
+    negatives = draws.negatives.reshape(AHEAD, -1, objective.shared)[2]
+    slot = 2 * (len(plans.keys) // AHEAD)
+    for block, centre in enumerate(range(first, last, BLOCK)):
+        centres = range(centre, min(centre + BLOCK, last))
+        empty = [-1] * (BLOCK - len(centres))
+        low, high = (int(draws.low[centres].min()), int(draws.high[centres].max()))
+        around = range(centre - 3, centre - 3 + objective.contexts)
+        expected = [*draws.rows[centres], *empty]
+        expected += [rows + draws.rows[k] if low <= k < high else -1 for k in around]
+        expected += [*(rows + negatives[block])]
+        if context_length:
+            expected += [*(2 * rows + draws.offsets[centres] % context_length), *empty]
+        assert plans.keys[slot : slot + objective.slots].tolist() == expected
+        slot += objective.slots
 
 
 # --- the number of threads

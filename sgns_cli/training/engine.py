@@ -6,7 +6,7 @@ Both start from the same rows, follow the same draws and the same rounds; which 
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.training.compiled import aligned_zeros
-from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, draw_round, new_draws
+from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, PART_BLOCKS, Corpus, Draws, draw_round, new_draws
 from sgns_cli.training.problem import ROUND_CENTRES, Problem
 
 if TYPE_CHECKING:
@@ -115,18 +115,17 @@ class CpuEngine:
     """The compiled kernel (kernels/cpu.py) on some threads of the CPU.
 
     Deterministic training is one team: the number of its threads changes no byte of the result. Otherwise each thread
-    is a team of its own, with its own stretch of the corpus, and adds to the shared matrices at once (Hogwild).
+    is a team of its own on the shared matrices, with its own rounds, moving rows after every block (Hogwild).
     """
 
     device = "cpu"
 
     def __init__(self, problem: Problem, matrices: Matrices, threads: int = 1) -> None:
-        from sgns_cli.training.kernels import cpu, cpu_memory, cpu_plan
+        from sgns_cli.training.kernels import cpu, cpu_memory
 
         self.threads = threads
         self._problem = problem
-        self._cpu = cpu
-        self._rounds_of = cpu_plan.Rounds
+        self._cpu, self._memory = cpu, cpu_memory
         self._matrices = matrices
         nothing = np.empty(0, np.float32)
         self._tables = cpu_memory.Tables(
@@ -134,7 +133,7 @@ class CpuEngine:
             matrices["contexts"].reshape(-1),
             matrices["positions"].reshape(-1) if problem.positions_learned else nothing,
         )
-        self._objective = cpu_memory.Objective(
+        self._objective = cpu_memory.new_objective(
             width=_padded_width(problem.model.dim),
             window=problem.model.window,
             negatives=problem.model.negatives,
@@ -149,7 +148,7 @@ class CpuEngine:
             )
             for _ in range(teams)
         ]
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self._pool = ThreadPoolExecutor(max(1, threads - 1))  # starts a thread when it is given work
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
         rates = self._problem.learning_rates(epoch, start, stop)
@@ -165,19 +164,21 @@ class CpuEngine:
         return self._matrices
 
     def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
-        span, at_once = self._problem.span, not self._problem.train.deterministic
+        span, part_blocks = self._problem.span, PART_BLOCKS if self._problem.train.deterministic else 1
         count = math.ceil((stop - start) / span)
         jobs = []
         for number, team in enumerate(self._teams):
             first, last = (count * share // len(self._teams) for share in (number, number + 1))
             begin, end = min(start + first * span, stop), min(start + last * span, stop)
-            rounds = self._rounds_of(seed, epoch, begin, end, span, at_once)
+            own = rates[first:last] if len(rates) else rates
+            rounds = self._memory.Rounds(seed, epoch, begin, end, span, part_blocks, own)
             self._cpu.reset(team.work, rounds)
             shared = (corpus, self._problem.vocabulary.chances, self._tables, self._objective, rounds, team.work)
-            own = rates[first:last] if len(rates) else rates
-            jobs += [(*shared, scratch, len(team.scratches), own) for scratch in team.scratches]
-        others = [self._pool.submit(self._cpu.run_rounds, *job) for job in jobs[1:]] if self._pool else []
+            jobs += [(*shared, scratch, len(team.scratches)) for scratch in team.scratches]
+        others: list[Future[None]] = []
         try:
+            for job in jobs[1:]:
+                others.append(self._pool.submit(self._cpu.run_rounds, *job))
             self._cpu.run_rounds(*jobs[0])
         finally:  # also after Ctrl-C: the others must be out of the matrices
             for other in others:

@@ -23,11 +23,9 @@ from sgns_cli.training.kernels.cpu_memory import (
     Objective,
     Scratch,
     Tables,
-    band_end,
-    block_slots,
-    context_rows,
     fetch_lines,
     row_of,
+    start_fetch,
     step_within,
 )
 from sgns_cli.training.kernels.cpu_plan import Plans, first_slot
@@ -64,10 +62,10 @@ _F = np.float32
 
 @inline
 def train_block(
-    number: int,
     block: int,
-    part: int,
+    first_block: int,
     following: int,
+    number: int,
     plans: Plans,
     tables: Tables,
     objective: Objective,
@@ -76,28 +74,26 @@ def train_block(
     rate: np.float32,
     moves: bool,
 ) -> None:
-    """Train block `block` of plan `number`, in the part of a round whose first block is `part`.
+    """Train a block of plan `number`, in the part that begins at `first_block`; its loss and pairs go to `deltas`.
 
-    Its loss and pairs go to `deltas`; where nothing moves, that is all. The rows of block `following`, which is likely
-    to be this thread's next, are asked for meanwhile (none if it is negative).
+    Where nothing moves, that is all. The rows of block `following`, which is likely to be this thread's next, are asked
+    for meanwhile; there is none if it is `block` itself.
     """
+    keys, slots = plans.keys, objective.slots
     centre, last = item(plans.first, number) + block * BLOCK, item(plans.last, number)
-    slots = block_slots(objective.window, objective.shared, objective.context_length)
     slot = first_slot(plans, number) + block * slots
+    next_slot = slot + (following - block) * slots
+    start_fetch(scratch, next_slot, next_slot + (slots if following > block else 0))
     pairs = _load_windows(plans, centre, last, objective, scratch)
-    _load_centres(plans.keys, slot, tables, objective, scratch)
-    _load_outputs(plans.keys, slot, tables, objective, scratch)
-    _count_clashes(plans.keys, slot, objective, scratch)
-    put(scratch.fetch, 0, 0)
-    put(scratch.fetch, 1, 0)
-    put(scratch.fetch, 2, slot + (following - block) * slots)
-    put(scratch.fetch, 3, slot + (following - block + 1) * slots if following >= 0 else 0)
-    _scores(plans.keys, tables, objective, scratch)
-    put(deltas.losses, block - part, _gradients(plans.keys, tables, objective, scratch))
-    put(deltas.pairs, block - part, pairs)
+    _load_centres(keys, slot, tables, objective, scratch)
+    _load_outputs(keys, slot, tables, objective, scratch)
+    _count_clashes(keys, slot, objective, scratch)
+    _scores(keys, tables, objective, scratch)
+    put(deltas.losses, block - first_block, _gradients(keys, tables, objective, scratch))
+    put(deltas.pairs, block - first_block, pairs)
     if moves:
         _address_deltas(plans, slot, tables, objective, scratch, deltas, rate)
-        _input_deltas(plans.keys, tables, objective, scratch)
+        _input_deltas(keys, tables, objective, scratch)
         _output_deltas(objective, scratch)
 
 
@@ -128,7 +124,7 @@ def _load_centres(keys: Ints, slot: int, tables: Tables, objective: Objective, s
         source = address(tables.vectors, key * width) if key >= 0 else address(scratch.nothing, 0)
         put(scratch.x_norms, b, _copy(source, scratch.x, b, BLOCK, width))
     if objective.context_length > 0:
-        places = slot + BLOCK + context_rows(objective.window) + objective.shared
+        places = slot + BLOCK + objective.contexts + objective.shared
         for b in range(BLOCK):
             key = np.int64(item(keys, places + b))
             source = row_of(tables, key, width) if key >= 0 else address(scratch.nothing, 0)
@@ -139,7 +135,7 @@ def _load_centres(keys: Ints, slot: int, tables: Tables, objective: Objective, s
 def _load_outputs(keys: Ints, slot: int, tables: Tables, objective: Objective, scratch: Scratch) -> None:
     """Output rows: the contexts that the windows cover, and the negatives."""
     width = objective.width
-    outputs = context_rows(objective.window) + objective.shared
+    outputs = objective.contexts + objective.shared
     for p in range(outputs):
         key = np.int64(item(keys, slot + BLOCK + p))
         at = key * width - tables.vectors.size
@@ -182,7 +178,7 @@ def _clear(out: Floats, at: int, size: int) -> None:
 @inline
 def _count_clashes(keys: Ints, slot: int, objective: Objective, scratch: Scratch) -> None:
     """For each centre and negative, how many contexts of the centre are that same row."""
-    shared, window, contexts = objective.shared, objective.window, context_rows(objective.window)
+    shared, window, contexts = objective.shared, objective.window, objective.contexts
     output = slot + BLOCK
     _clear(scratch.clashes, 0, BLOCK * shared)
     for p in range(contexts):
@@ -203,13 +199,12 @@ def _count_clashes(keys: Ints, slot: int, objective: Objective, scratch: Scratch
 @inline
 def _scores(keys: Ints, tables: Tables, objective: Objective, scratch: Scratch) -> None:
     """S = X O^T: each tile of centres with the context rows of its band and all negatives."""
-    contexts, width = context_rows(objective.window), objective.width
+    contexts, width = objective.contexts, objective.width
     groups = (contexts + objective.shared) // 4
-    reach = (2 * objective.window + 3) // 4
     lines = width // 32
     for g in range(groups):
         negative = g >= contexts // 4
-        for c in range(0 if negative else max(0, g - reach), TILES if negative else min(TILES, g + 1)):
+        for c in range(0 if negative else max(0, g - objective.reach), TILES if negative else min(TILES, g + 1)):
             fetch_lines(lines, keys, tables, scratch, width)
             store(scratch.gradient, (c * groups + g) * 16, score_tile(scratch, c, g, groups, width))
 
@@ -217,7 +212,7 @@ def _scores(keys: Ints, tables: Tables, objective: Objective, scratch: Scratch) 
 @inline
 def _gradients(keys: Ints, tables: Tables, objective: Objective, scratch: Scratch) -> float:
     """From S to G, in place, with the curvatures of the slots beside it. Returns the block's loss."""
-    shared, contexts = objective.shared, context_rows(objective.window)
+    shared, contexts = objective.shared, objective.contexts
     groups = (contexts + shared) // 4
     per_negative = splat(_F(objective.negatives) / _F(shared))
     losses = zeros()
@@ -225,7 +220,7 @@ def _gradients(keys: Ints, tables: Tables, objective: Objective, scratch: Scratc
     for c in range(TILES):
         x_curvature = zeros()
         x_norms = load_centres(scratch.x_norms, c * 4)
-        for g in range(c, band_end(c, objective.window)):
+        for g in range(c, c + objective.reach + 1):
             tile = (c * groups + g) * 16
             score, in_window = load(scratch.gradient, tile), window_tile(scratch, c, g)
             small, large, log1p = sigmoids(score)
@@ -267,10 +262,9 @@ def _address_deltas(
 ) -> None:
     """Where the deltas of the slots go: to their rows with a step, or to the deltas of the part as they are."""
     width = objective.width
-    moved = 3 if objective.context_length > 0 else 2
-    outputs = context_rows(objective.window) + objective.shared
+    outputs = objective.contexts + objective.shared
     nothing = address(scratch.nothing, 0)
-    for s in range(block_slots(objective.window, objective.shared, objective.context_length)):
+    for s in range(objective.slots):
         key, place = np.int64(item(plans.keys, slot + s)), np.int64(item(plans.places, slot + s))
         bend = item(scratch.bends, s if s < BLOCK + outputs else s - BLOCK - outputs)
         source, target, step = nothing, nothing, _F(1)
@@ -279,7 +273,7 @@ def _address_deltas(
             put(deltas.curvature, place, bend)
         elif key >= 0:
             source = target = row_of(tables, key, width)
-            step = step_within(rate, bend, moved)
+            step = step_within(rate, bend, objective.limit)
         put(scratch.source, s, source)
         put(scratch.target, s, target)
         put(scratch.step, s, step)
@@ -288,14 +282,14 @@ def _address_deltas(
 @inline
 def _input_deltas(keys: Ints, tables: Tables, objective: Objective, scratch: Scratch) -> None:
     """dX = G O: for each tile of centres, over the context rows of its band and all negatives."""
-    width, contexts = objective.width, context_rows(objective.window)
+    width, contexts = objective.width, objective.contexts
     groups = (contexts + objective.shared) // 4
     for start in range(0, width, STRIP):
         columns = strip_columns(start, width)
         for c in range(TILES):
             sums = no_deltas()
             for g in range(c, groups):
-                if band_end(c, objective.window) <= g < contexts // 4:
+                if c + objective.reach + 1 <= g < contexts // 4:
                     continue
                 fetch_lines(2, keys, tables, scratch, width)
                 lane, row = (c * groups + g) * 16, (start * groups + g * STRIP) * 4
@@ -309,15 +303,14 @@ def _input_deltas(keys: Ints, tables: Tables, objective: Objective, scratch: Scr
 @inline
 def _output_deltas(objective: Objective, scratch: Scratch) -> None:
     """dO = G^T X: for each tile of output rows, over the centres whose windows reach it; negatives meet all."""
-    width, contexts = objective.width, context_rows(objective.window)
+    width, contexts = objective.width, objective.contexts
     groups = (contexts + objective.shared) // 4
-    reach = (2 * objective.window + 3) // 4
     for start in range(0, width, STRIP):
         columns = strip_columns(start, width)
         for g in range(groups):
             negative = g >= contexts // 4
             sums = no_deltas()
-            for c in range(0 if negative else max(0, g - reach), TILES if negative else min(TILES, g + 1)):
+            for c in range(0 if negative else max(0, g - objective.reach), TILES if negative else min(TILES, g + 1)):
                 lane, row = (c * groups + g) * 16, start * BLOCK + c * 4 * STRIP
                 for b in range(4):
                     sums = add_row(sums, scratch.gradient, lane + b * 4, 1, scratch.x, row + b * STRIP, columns)

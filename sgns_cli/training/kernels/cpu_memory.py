@@ -44,6 +44,38 @@ class Objective(NamedTuple):
     negatives: int  # K, for each pair
     shared: int  # N, drawn for a block
     context_length: int  # rows of positions, 0 if they are not learned
+    contexts: int  # C
+    slots: int  # S
+    reach: int  # tiles of context rows, beyond the one of its number, that the windows of a centre tile reach
+    limit: np.float32  # 2 / the number of tables that move a score: see reference.py
+
+
+def new_objective(*, width: int, window: int, negatives: int, shared: int, context_length: int) -> Objective:
+    """The numbers, and those that follow from them."""
+    contexts = (BLOCK + 2 * window + 3) // 4 * 4
+    return Objective(
+        width=width,
+        window=window,
+        negatives=negatives,
+        shared=shared,
+        context_length=context_length,
+        contexts=contexts,
+        slots=BLOCK + contexts + shared + (BLOCK if context_length > 0 else 0),
+        reach=(2 * window + 3) // 4,
+        limit=np.float32(2 / (3 if context_length > 0 else 2)),
+    )
+
+
+class Rounds(NamedTuple):
+    """The rounds to run: those of [start, stop) in the corpus, which begins at a round of `epoch`."""
+
+    seed: int
+    epoch: int
+    start: int
+    stop: int
+    span: int  # corpus tokens a round
+    part_blocks: int  # at most so many blocks are trained from the same parameters, a *part* of a round
+    rates: Floats  # learning rates of the rounds; where there are none, the tables stay as they are
 
 
 class Deltas(NamedTuple):
@@ -69,36 +101,15 @@ class Scratch(NamedTuple):
     clashes: Floats  # [B/4, N/4, 16] how many contexts of a centre equal a negative
     gradient: Floats  # [B/4, P/4, 16] S, then G
     curvature: Floats  # [P/4, 16] of the output rows, not yet summed over the centres of a tile
-    bends: Floats  # [S] curvatures of the slots
+    bends: Floats  # [B + P] curvatures of the centres and of the output rows
     source: Longs  # [S] address of what a slot's delta is added to,
     target: Longs  # [S] and of where the sum goes,
     step: Floats  # [S] after the delta was multiplied by this
     nothing: Floats  # [D] zeros, also the target of empty slots
     fetch: Longs  # [4] the next line to be fetched, where its row ends, the next slot, and where they end
     pairs: Longs  # [PART/B * S] room to sort (key, slot) pairs
-    sorted: Longs  # [PART/B * S]
+    other_pairs: Longs  # [PART/B * S]
     digits: Longs  # [2^MOST_BITS]
-
-
-def padded_contexts(window: int) -> int:
-    """C: the rows that the windows of a block cover, padded to tiles."""
-    return (BLOCK + 2 * window + 3) // 4 * 4
-
-
-def slots_of_block(window: int, shared: int, context_length: int) -> int:
-    """S."""
-    outputs = (BLOCK + 2 * window + 3) // 4 * 4 + shared
-    return 2 * BLOCK + outputs if context_length > 0 else BLOCK + outputs
-
-
-context_rows = inline(padded_contexts)
-block_slots = inline(slots_of_block)
-
-
-@inline
-def band_end(c: int, window: int) -> int:
-    """One past the last tile of context rows that the windows of centre tile c reach; c itself is the first."""
-    return c + (2 * window + 3) // 4 + 1
 
 
 @inline
@@ -111,6 +122,15 @@ def row_of(tables: Tables, key: int | np.int64, width: int) -> int:
     if at < 2 * vectors:
         return address(tables.contexts, at - vectors)
     return address(tables.positions, at - 2 * vectors)
+
+
+@inline
+def start_fetch(scratch: Scratch, first: int, end: int) -> None:
+    """From now on `fetch_lines` asks for the rows of the slots [first, end)."""
+    put(scratch.fetch, 0, 0)
+    put(scratch.fetch, 1, 0)
+    put(scratch.fetch, 2, first)
+    put(scratch.fetch, 3, end)
 
 
 @inline
@@ -131,15 +151,13 @@ def fetch_lines(count: int, keys: Ints, tables: Tables, scratch: Scratch, width:
 
 
 @inline
-def step_within(rate: np.float32, bend: np.float32, tables: int) -> np.float32:
-    """The step of a row with curvature `bend`, where so many tables move a score (see reference.py)."""
-    limit = np.float32(2) / np.float32(tables)
+def step_within(rate: np.float32, bend: np.float32, limit: np.float32) -> np.float32:
+    """The step of a row with curvature `bend`: min(rate, limit / bend)."""
     return limit / bend if rate * bend > limit else rate
 
 
 def new_scratch(objective: Objective) -> Scratch:
-    outputs = padded_contexts(objective.window) + objective.shared
-    slots = slots_of_block(objective.window, objective.shared, objective.context_length)
+    outputs, slots = objective.contexts + objective.shared, objective.slots
     strips = -(-objective.width // STRIP)
     own = aligned_zeros(BLOCK)
     own[:] = np.arange(BLOCK) + objective.window
@@ -155,14 +173,14 @@ def new_scratch(objective: Objective) -> Scratch:
         clashes=aligned_zeros(BLOCK * objective.shared),
         gradient=aligned_zeros(BLOCK * outputs),
         curvature=aligned_zeros(4 * outputs),
-        bends=aligned_zeros(slots),
+        bends=aligned_zeros(BLOCK + outputs),
         source=np.empty(slots, np.int64),
         target=np.empty(slots, np.int64),
         step=aligned_zeros(slots),
         nothing=aligned_zeros(objective.width),
         fetch=np.zeros(4, np.int64),
         pairs=np.empty(PART // BLOCK * slots, np.int64),
-        sorted=np.empty(PART // BLOCK * slots, np.int64),
+        other_pairs=np.empty(PART // BLOCK * slots, np.int64),
         digits=np.empty(1 << MOST_BITS, np.int64),
     )
 
@@ -170,7 +188,7 @@ def new_scratch(objective: Objective) -> Scratch:
 def new_deltas(objective: Objective, span: int) -> Deltas:
     """Room for the deltas of a part of a round of `span` corpus tokens."""
     blocks = -(-min(span, PART) // BLOCK)
-    slots = blocks * slots_of_block(objective.window, objective.shared, objective.context_length)
+    slots = blocks * objective.slots
     return Deltas(
         rows=aligned_zeros(slots * objective.width),
         curvature=aligned_zeros(slots),

@@ -1,7 +1,7 @@
 """The plan of a round on the CPU: which rows its blocks read and where their deltas go, before any arithmetic.
 
-It follows from the draws alone, so rounds can be planned ahead of their turn. A row that only one slot of a round's
-part has may be moved by its block at once: nobody else reads it. The deltas of all others are kept until every block
+It follows from the draws alone, so rounds can be planned ahead of their turn. A row that only one slot of a part has
+may be moved by its block at once: nobody else reads it. The deltas of all others are kept until every block of the part
 has read its rows; they get places sorted by row, so that those of a row lie together and are added in slot order.
 """
 
@@ -10,39 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sgns_cli.training.compiled import inline
-from sgns_cli.training.draws import (
-    BLOCK,
-    PART,
-    Chances,
-    Corpus,
-    Draws,
-    draw_round,
-    most_blocks,
-    new_draws,
-)
-from sgns_cli.training.kernels.cpu_memory import (
-    MOST_BITS,
-    Ints,
-    Longs,
-    Objective,
-    Scratch,
-    block_slots,
-    context_rows,
-    slots_of_block,
-)
+from sgns_cli.training.draws import BLOCK, Chances, Corpus, Draws, draw_round, most_blocks, new_draws
+from sgns_cli.training.kernels.cpu_memory import MOST_BITS, Ints, Longs, Objective, Rounds, Scratch
 from sgns_cli.training.unchecked import item, put
-
-
-class Rounds(NamedTuple):
-    """The rounds to run: those of [start, stop) in the corpus, which begins at a round of `epoch`."""
-
-    seed: int
-    epoch: int
-    start: int
-    stop: int
-    span: int  # corpus tokens a round
-    at_once: bool  # whether every delta goes to its row at once, however many slots have it
-
 
 AHEAD = 4  # rounds planned at a time, the one at hand included
 ALONE = -1  # the place of a slot whose row no other slot has
@@ -58,14 +28,13 @@ class Plans(NamedTuple):
     keys: Ints  # [AHEAD, blocks * S] the rows of the slots, -1 where a slot is empty
     places: Ints  # [AHEAD, blocks * S] of the slots' deltas in those of their part, or ALONE
     shared: Ints  # [AHEAD, blocks * S] the rows of these deltas; those of a part begin where its slots do
-    sizes: Longs  # [AHEAD, parts] how many deltas a part has
+    sizes: Longs  # [AHEAD, blocks] how many deltas a part has, where its first block is
 
 
 def new_plans(objective: Objective, span: int) -> Plans:
     """Room for rounds of `span` corpus tokens."""
     blocks = most_blocks(span)
-    slots = AHEAD * blocks * slots_of_block(objective.window, objective.shared, objective.context_length)
-    parts = -(-blocks * BLOCK // PART)
+    slots = AHEAD * blocks * objective.slots
     return Plans(
         draws=new_draws(span, objective.window, objective.shared, AHEAD),
         first=np.zeros(AHEAD, np.int64),
@@ -73,7 +42,7 @@ def new_plans(objective: Objective, span: int) -> Plans:
         keys=np.empty(slots, np.int32),
         places=np.empty(slots, np.int32),
         shared=np.empty(slots, np.int32),
-        sizes=np.zeros(AHEAD * parts, np.int64),
+        sizes=np.zeros(AHEAD * blocks, np.int64),
     )
 
 
@@ -86,40 +55,35 @@ def first_slot(plans: Plans, number: int) -> int:
 @inline
 def plan_round(
     plans: Plans,
-    number: int,
+    round_: int,
     corpus: Corpus,
     chances: Chances,
     rounds: Rounds,
-    start: int,
-    stop: int,
     objective: Objective,
-    moves: bool,
     scratch: Scratch,
 ) -> None:
-    """Draw the round of corpus tokens [start, stop) and lay out its slots; where nothing moves, no places."""
-    window, shared, draws = objective.window, objective.shared, plans.draws
+    """Draw a round and lay out its slots; where nothing moves, deltas get no places."""
+    window, shared, draws, number = objective.window, objective.shared, plans.draws, round_ % AHEAD
+    start = rounds.start + round_ * rounds.span
+    stop = min(start + rounds.span, rounds.stop)
     at = number * (draws.rows.size // AHEAD)
     negatives = number * (draws.negatives.size // AHEAD)
     seed, epoch = rounds.seed, rounds.epoch
     first, last = draw_round(draws, corpus, chances, seed, epoch, start, stop, window, shared, at, negatives)
     put(plans.first, number, first)
     put(plans.last, number, last)
-    slots = block_slots(window, shared, objective.context_length)
-    slot = first_slot(plans, number)
-    part_slot, part = slot, number * (plans.sizes.size // AHEAD)
+    block, slot = number * (plans.sizes.size // AHEAD), first_slot(plans, number)
+    part_block, part_slot = block, slot  # where the part at hand begins
     for centre in range(first, last, BLOCK):
         _fill_block(plans, slot, centre, last, negatives, chances.accept.size, objective)
-        slot += slots
+        block += 1
+        slot += objective.slots
         negatives += shared
-        if (centre + BLOCK - first) % PART == 0 or centre + BLOCK >= last:
-            if moves and rounds.at_once:
-                for k in range(part_slot, slot):
-                    put(plans.places, k, ALONE)
-                put(plans.sizes, part, 0)
-            elif moves:
-                put(plans.sizes, part, _sort_out(plans, part_slot, slot, chances.accept.size, objective, scratch))
-            part_slot = slot
-            part += 1
+        if block - part_block == rounds.part_blocks or centre + BLOCK >= last:
+            if rounds.rates.size > 0:
+                size = _sort_out(plans, part_slot, slot, chances.accept.size, objective, scratch)
+                put(plans.sizes, part_block, size)
+            part_block, part_slot = block, slot
 
 
 @inline
@@ -128,7 +92,7 @@ def _fill_block(
 ) -> None:
     """The keys of a block's slots."""
     draws, keys, window = plans.draws, plans.keys, objective.window
-    contexts = context_rows(window)
+    contexts = objective.contexts
     output = slot + BLOCK
     end = min(centre + BLOCK, last)
     low, high = centre, centre
@@ -178,7 +142,7 @@ def _sort_out(plans: Plans, start: int, stop: int, rows: int, objective: Objecti
 @inline
 def _sorted_pairs(keys: Ints, start: int, stop: int, keys_end: int, scratch: Scratch) -> tuple[Longs, int]:
     """Pairs (key, slot) of the filled slots as key * 2^32 + slot, by key and then slot: a radix sort."""
-    pairs, other, digits = scratch.pairs, scratch.sorted, scratch.digits
+    pairs, other, digits = scratch.pairs, scratch.other_pairs, scratch.digits
     n = 0
     for slot in range(start, stop):
         key = np.int64(item(keys, slot))
