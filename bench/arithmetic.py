@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sgns_cli.config import ModelConfig, TrainConfig
 from sgns_cli.corpus.token_store import open_token_store
 from sgns_cli.training.compiled import OPTIONS
-from sgns_cli.training.draws import BLOCK, PART, draw_round, new_draws
+from sgns_cli.training.draws import BLOCK, draw_round, new_draws
 from sgns_cli.training.engine import CpuEngine, initial_matrices
 from sgns_cli.training.kernels.simd import load, muladd, store
 from sgns_cli.training.problem import Problem, make_problem
@@ -67,7 +67,7 @@ def drawn(problem: Problem, start: int, stop: int) -> Drawn:
     for begin in range(start, stop, span):
         end = min(begin + span, stop)
         first, last = draw_round(draws, problem.corpus, chances, seed, 0, begin, end, window, shared)
-        blocks += sum(-(-(min(part + PART, last) - part) // BLOCK) for part in range(first, last, PART))
+        blocks += -(-(last - first) // BLOCK)
         pairs += int((draws.high[first:last] - draws.low[first:last] - 1).sum(dtype="int64"))
     return Drawn(blocks, pairs)
 

@@ -33,7 +33,6 @@ HERE = Path(__file__).resolve().parent
 ELTEC = HERE.parent.parent / "shared" / "corpora" / "eltec-eng.txt.xz"
 KJV = HERE.parent / "data" / "kjv.txt"
 PEERS = ("gensim", "fasttext")
-OURS = ("sgns", "hogwild")  # `sgns train` as it is, and with train.deterministic: false
 PARTS = ("throughput", "busy", "arithmetic", "memory", "whole", "quality")
 MIN_COUNT = 5
 Record = dict[str, Any]
@@ -137,12 +136,12 @@ def sgns(*arguments: str | Path) -> list[str]:
 
 def training_command(trainer: str, corpus: Corpus, settings: Settings, output: Path) -> list[str]:
     """The command that trains from the corpus's text to a saved model at `output`."""
-    if trainer not in OURS:
+    if trainer != "sgns":
         return worker(trainer, text=corpus.lines, output=output, **asdict(settings))
     config: Record = {
         "data": {"sources": [str(corpus.source)], "document": "line"},
         "model": {"dim": settings.dim, "subsample_threshold": settings.subsample, "min_count": MIN_COUNT},
-        "train": {"epochs": settings.epochs, "seed": settings.seed, "deterministic": trainer == "sgns"},
+        "train": {"epochs": settings.epochs, "seed": settings.seed},
     }
     if corpus.source == corpus.lines:
         config["tokenizer"] = {"encoding": "whitespace"}
@@ -156,7 +155,7 @@ def train(trainer: str, corpus: Corpus, settings: Settings, folder: Path) -> Rec
     folder.mkdir(parents=True)  # sgns keeps token folders beside its runs: none is there yet
     process = run(training_command(trainer, corpus, settings, folder / "model"))
     record, tokens = process.record, corpus.tokens * settings.epochs
-    loop = record["tokens_per_second"] if trainer in OURS else tokens / record["loop_seconds"]
+    loop = record["tokens_per_second"] if trainer == "sgns" else tokens / record["loop_seconds"]
     seconds = process.seconds - record.get("extra_seconds", 0.0)
     return {
         "trainer": trainer,
@@ -263,14 +262,15 @@ class Bench:
                 yield {**cell, "threads": threads, "scaling": scaling, **row}
 
     def busy(self) -> Iterator[Record]:
-        """Both ways of sgns while other processes keep the processors busy."""
+        """While other processes keep the processors busy: does training collapse where threads wait for each other?"""
         corpus, threads = self.slice or self.kjv, self.threads[-1]
         counting = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(threads)]
         try:
             for subsample in self.plan.subsamples:
                 settings = Settings(100, subsample, threads)
-                rounds = [self._round(corpus, settings, OURS) for _ in range(self.plan.repetitions)]
-                for trainer in OURS:
+                trainers = [name for name in self.trainers if name != "fasttext"]
+                rounds = [self._round(corpus, settings, trainers) for _ in range(self.plan.repetitions)]
+                for trainer in trainers:
                     yield {"corpus": corpus.name, **asdict(settings), **report.medians(rounds, trainer)}
         finally:
             for process in counting:
@@ -370,7 +370,7 @@ def main() -> None:
         arguments.output or HERE / "results" / f"cpu-{datetime.date.today()}{'-quick' if arguments.quick else ''}.json"
     )
     output.parent.mkdir(parents=True, exist_ok=True)
-    trainers = [*OURS, *(name for name in arguments.peers if importlib.util.find_spec(name))]
+    trainers = ["sgns", *(name for name in arguments.peers if importlib.util.find_spec(name))]
     began = time.perf_counter()
     results: Record = {"quick": arguments.quick, "plan": asdict(plan), "environment": environment(arguments.threads)}
     report.say_what(results, missing=[name for name in arguments.peers if name not in trainers])

@@ -60,7 +60,7 @@ class TrainConfig(Section):
     learning_rate: Annotated[float, Field(gt=0)] = 0.025
     final_learning_rate: Annotated[float, Field(ge=0)] = 1e-4
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    deterministic: bool = True
+    deterministic: bool = True  # changes nothing: training on the CPU always is (docs/algorithm.md)
 
 
 class RunConfig(Section):

@@ -1,7 +1,6 @@
 """The reference against the loss it states, the CPU kernel against the reference, both against planted structure."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +9,6 @@ from problems import clustered_corpus, uneven_problem, zipf_problem
 from torch.nn.functional import logsigmoid
 
 from sgns_cli.config import ModelConfig, TrainConfig
-from sgns_cli.training import engine
-from sgns_cli.training.draws import BLOCK
 from sgns_cli.training.engine import CpuEngine, ReferenceEngine, initial_matrices
 from sgns_cli.training.kernels import reference
 from sgns_cli.training.problem import ROUND_CENTRES, held_out_start, make_problem
@@ -21,15 +18,7 @@ def reference_engine(problem, matrices):
     return ReferenceEngine(problem, matrices, device="cpu")
 
 
-def hogwild_engine(problem, matrices):
-    """Three threads that write over each other."""
-    train = problem.train.model_copy(update={"deterministic": False})
-    return CpuEngine(replace(problem, train=train), matrices, 3)
-
-
-ENGINES = pytest.mark.parametrize(
-    "make_engine", [CpuEngine, hogwild_engine, reference_engine], ids=["cpu", "hogwild", "reference"]
-)
+ENGINES = pytest.mark.parametrize("make_engine", [CpuEngine, reference_engine], ids=["cpu", "reference"])
 
 
 def random_matrices(problem, scale=0.3, seed=0):
@@ -186,21 +175,6 @@ def test_a_round_that_keeps_too_many_tokens_is_trained_in_parts():
     fast, slow = CpuEngine(problem, copies(matrices)), reference_engine(problem, copies(matrices))
     assert fast.train(0, 0, problem.span) == pytest.approx(slow.train(0, 0, problem.span), rel=1e-5)
     assert fast.matrices()["vectors"] == pytest.approx(slow.matrices()["vectors"], abs=1e-4)
-
-
-@pytest.mark.parametrize("positions", ["none", "learned"])
-def test_hogwild_by_one_thread_is_the_reference_block_by_block(positions, monkeypatch):
-    """At a rate below every limit; a limit knows the pairs of its slot alone."""
-    model = {"dim": 24, "positions": positions, "context_length": 50}
-    train = {"deterministic": False, "learning_rate": 1e-3}
-    problem = zipf_problem(tokens=3000, documents=40, model=model, train=train)
-    matrices = random_matrices(problem)
-    fast, slow = CpuEngine(problem, copies(matrices)), reference_engine(problem, copies(matrices))
-    monkeypatch.setattr(engine, "PART", BLOCK)
-    assert fast.train(0, 0, problem.epoch_tokens) == pytest.approx(slow.train(0, 0, problem.epoch_tokens), rel=1e-5)
-    for name, matrix in fast.matrices().items():
-        delta = slow.matrices()[name] - matrices[name]
-        assert np.abs(matrix - matrices[name] - delta).max() <= 1e-6 + 1e-4 * np.abs(delta).max()
 
 
 def test_rounds_have_the_length_they_should():

@@ -1,6 +1,7 @@
 """Threads: how they meet, what a round plans for them, and that their number changes no byte."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,12 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import uneven_problem, zipf_problem
 
+from sgns_cli.config import ModelConfig, TrainConfig
 from sgns_cli.training.compiled import jit
 from sgns_cli.training.draws import BLOCK, PART_BLOCKS
 from sgns_cli.training.engine import CpuEngine, initial_matrices, useful_threads
 from sgns_cli.training.kernels.cpu_memory import Rounds, new_objective, new_scratch
 from sgns_cli.training.kernels.cpu_plan import AHEAD, ALONE, new_plans, plan_round
-from sgns_cli.training.kernels.meeting import increase, nap, pause, read, replace, write
+from sgns_cli.training.kernels.meeting import increase, nap, pause, read, write
+from sgns_cli.training.kernels.meeting import replace as replace_number
+from sgns_cli.training.problem import make_problem
 
 # --- atomic numbers
 
@@ -28,7 +32,7 @@ def count_up(numbers, threads, times):
         increase(numbers, 0)
         while True:
             old = read(numbers, 8)
-            if replace(numbers, 8, old, old + 3):
+            if replace_number(numbers, 8, old, old + 3):
                 break
             pause()
 
@@ -62,7 +66,7 @@ def test_a_number_is_replaced_only_if_it_is_the_old_one():
 
     @jit
     def twice(numbers):
-        return replace(numbers, 0, 0, 5), replace(numbers, 0, 0, 6)
+        return replace_number(numbers, 0, 0, 5), replace_number(numbers, 0, 0, 6)
 
     assert twice(numbers) == (True, False)
     assert numbers[0] == 5
@@ -82,12 +86,12 @@ def plan(plans, round_, corpus, chances, rounds, objective, scratch):
     plan_round(plans, round_, corpus, chances, rounds, objective, scratch)
 
 
-def planned(round_, *, types, span, part_blocks, context_length, seed):
+def planned(round_, *, types, span, context_length, seed):
     """A problem, its objective, and the plan of one of its rounds: centres, slots by block, places, deltas by part."""
     problem = zipf_problem(types=types, tokens=24_000, documents=100, model={"min_count": 1}, seed=seed)
     objective = new_objective(width=16, window=3, negatives=5, shared=32, context_length=context_length)
     plans, scratch = new_plans(objective, span), new_scratch(objective)
-    rounds = Rounds(seed, 0, 0, problem.epoch_tokens, span, part_blocks, np.ones(AHEAD, np.float32))
+    rounds = Rounds(seed, 0, 0, problem.epoch_tokens, span, np.ones(AHEAD, np.float32))
     plan(plans, round_, problem.corpus, problem.vocabulary.chances, rounds, objective, scratch)
     return problem, objective, plans
 
@@ -97,19 +101,17 @@ def planned(round_, *, types, span, part_blocks, context_length, seed):
     round_=st.integers(0, AHEAD - 1),
     types=st.sampled_from([3, 40, 3000]),
     span=st.sampled_from([1, 31, 500, 5000]),
-    part_blocks=st.sampled_from([1, 3, PART_BLOCKS]),
     context_length=st.sampled_from([0, 7]),
     seed=st.integers(0, 9),
 )
-def test_a_row_is_moved_by_its_block_or_by_its_sum(round_, types, span, part_blocks, context_length, seed):
+def test_a_row_is_moved_by_its_block_or_by_its_sum(round_, types, span, context_length, seed):
     """Each filled slot either is alone with its row in its part, or has a place among the deltas of that row."""
-    options = {"types": types, "span": span, "part_blocks": part_blocks, "context_length": context_length}
-    _, objective, plans = planned(round_, seed=seed, **options)
+    _, objective, plans = planned(round_, types=types, span=span, context_length=context_length, seed=seed)
     slots = objective.slots
     blocks = -(-int(plans.last[round_] - plans.first[round_]) // BLOCK)
     begin = round_ * (len(plans.keys) // AHEAD)
-    for block in range(0, blocks, part_blocks):
-        start, stop = (begin + slots * end for end in (block, min(block + part_blocks, blocks)))
+    for block in range(0, blocks, PART_BLOCKS):
+        start, stop = (begin + slots * end for end in (block, min(block + PART_BLOCKS, blocks)))
         keys, places = plans.keys[start:stop], plans.places[start:stop]
         size = plans.sizes[round_ * (len(plans.sizes) // AHEAD) + block]
         filled = np.flatnonzero(keys >= 0)
@@ -124,8 +126,7 @@ def test_a_row_is_moved_by_its_block_or_by_its_sum(round_, types, span, part_blo
 
 @pytest.mark.parametrize("context_length", [0, 7])
 def test_the_slots_of_a_block_are_its_centres_contexts_negatives_and_places(context_length):
-    options = {"types": 400, "span": 3000, "part_blocks": PART_BLOCKS, "context_length": context_length}
-    problem, objective, plans = planned(2, seed=1, **options)
+    problem, objective, plans = planned(2, types=400, span=3000, context_length=context_length, seed=1)
     rows, draws = problem.vocabulary.rows, plans.draws
     first, last = int(plans.first[2]), int(plans.last[2])
     negatives = draws.negatives.reshape(AHEAD, -1, objective.shared)[2]
@@ -188,6 +189,25 @@ def test_a_round_in_parts_is_the_same_with_any_number_of_threads():
         engine = CpuEngine(problem, initial_matrices(problem), threads)
         results.append((engine.train(0, 0, problem.epoch_tokens), engine.matrices()["vectors"].tobytes()))
     assert results[0] == results[1]
+
+
+def test_rounds_that_keep_nothing_are_passed_over():
+    """A corpus that begins and ends with tokens that occur once, which are not trained."""
+    rng = np.random.default_rng(0)
+    once = np.arange(100, 3100)
+    ids = np.concatenate([once[:2000], rng.integers(0, 100, 6000), once[2000:]]).astype(np.uint16)
+    model = ModelConfig(dim=8, min_count=2, subsample_threshold=1e-2)
+    offsets = np.array([0, len(ids)], np.int64)
+    problem = make_problem(ids, offsets, np.bincount(ids), model, TrainConfig(epochs=1))
+    problem = replace(problem, held_out=problem.corpus._replace(begin=1000, end=9500))  # several rounds of it, too
+    assert problem.span < 2000
+    results = []
+    for threads in (1, 3):
+        engine = CpuEngine(problem, initial_matrices(problem), threads)
+        sums = engine.train(0, 0, problem.epoch_tokens), engine.evaluate()
+        results.append((sums, engine.matrices()["contexts"].tobytes()))
+    assert results[0] == results[1]
+    assert results[0][0][0][1] > 10_000
 
 
 def test_more_threads_than_blocks_are_not_started():

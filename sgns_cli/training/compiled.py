@@ -31,7 +31,7 @@ R = TypeVar("R")
 # references at every small function costs a kernel much of its speed. So compiled code allocates nothing.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 # Parts of compiled code are never called from Python, so they need no way in from there: it takes long to compile.
-PART: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+PART_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def jit(function: Callable[P, R]) -> Callable[P, R]:
@@ -45,7 +45,7 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class _PartLibrary(JITCodeLibrary):
-    """The code of a part: not optimised and no machine code made, as both are done once more where it is inlined."""
+    """The code of a part: no module optimised, no machine code made. Both are done once more where it is inlined."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -77,7 +77,7 @@ _numbers = itertools.count()
 
 def inline(function: Callable[P, R]) -> Callable[P, R]:
     """Compile as a part of its callers (LLVM inlines it); nothing is kept on disk for it alone."""
-    return cast("Callable[P, R]", numba.njit(forceinline=True, pipeline_class=_PartCompiler, **PART)(function))
+    return cast("Callable[P, R]", numba.njit(forceinline=True, pipeline_class=_PartCompiler, **PART_OPTIONS)(function))
 
 
 def is_compiled(function: Callable[..., Any]) -> bool:

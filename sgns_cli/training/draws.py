@@ -50,7 +50,7 @@ class Chances(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """The draws of one round. Centres are first..last-1; the entries around them are context only."""
+    """The draws of a round, or of several. Centres are first..last-1; the entries around them are context only."""
 
     rows: NDArray[np.int32]  # [n] training rows of the kept tokens
     places: NDArray[np.int64]  # [n] their positions in the corpus
@@ -224,8 +224,7 @@ def _draw_negatives(
         for k in range(shared):
             bits = bits_at(block_key, k)
             row = np.int64(((bits >> _S32) * rows) >> _S32)
-            other = np.int64(
-                item(chances.alias, row)
-            )  # read in any case: a branch would be guessed wrong half the time
+            # Read in any case: a branch would be guessed wrong half the time.
+            other = np.int64(item(chances.alias, row))
             put(draws.negatives, at + k, row if (bits & _LOW) < item(chances.accept, row) else other)
         at += shared

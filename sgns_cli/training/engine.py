@@ -4,22 +4,18 @@ It takes the matrices over: the arrays that it is given may change as it trains.
 Both start from the same rows, follow the same draws and the same rounds; which one runs is a matter of the device.
 """
 
-import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.training.compiled import aligned_zeros
-from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, PART_BLOCKS, Corpus, Draws, draw_round, new_draws
+from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, draw_round, new_draws
 from sgns_cli.training.problem import ROUND_CENTRES, Problem
 
 if TYPE_CHECKING:
-    from sgns_cli.training.kernels.cpu import Work
-    from sgns_cli.training.kernels.cpu_memory import Scratch
     from sgns_cli.training.kernels.reference import Round
 
 Floats = NDArray[np.float32]
@@ -103,20 +99,8 @@ def must_compile(device: str) -> bool:
     return not is_compiled(run_rounds)
 
 
-@dataclass(frozen=True)
-class _Team:
-    """Threads that work on the same rounds: what they share, and each one's own."""
-
-    work: "Work"
-    scratches: "list[Scratch]"
-
-
 class CpuEngine:
-    """The compiled kernel (kernels/cpu.py) on some threads of the CPU.
-
-    Deterministic training is one team: the number of its threads changes no byte of the result. Otherwise each thread
-    is a team of its own on the shared matrices, with its own rounds, moving rows after every block (Hogwild).
-    """
+    """The compiled kernel (kernels/cpu.py) on some threads of the CPU; their number changes no byte of the result."""
 
     device = "cpu"
 
@@ -140,14 +124,8 @@ class CpuEngine:
             shared=problem.shared_negatives,
             context_length=problem.model.context_length if problem.positions_learned else 0,
         )
-        teams = 1 if problem.train.deterministic else threads
-        self._teams = [
-            _Team(
-                cpu.new_work(self._objective, problem.span),
-                [cpu_memory.new_scratch(self._objective) for _ in range(threads // teams)],
-            )
-            for _ in range(teams)
-        ]
+        self._work = cpu.new_work(self._objective, problem.span)
+        self._scratches = [cpu_memory.new_scratch(self._objective) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(max(1, threads - 1))  # starts a thread when it is given work
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
@@ -164,27 +142,20 @@ class CpuEngine:
         return self._matrices
 
     def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
-        span, part_blocks = self._problem.span, PART_BLOCKS if self._problem.train.deterministic else 1
-        count = math.ceil((stop - start) / span)
-        jobs = []
-        for number, team in enumerate(self._teams):
-            first, last = (count * share // len(self._teams) for share in (number, number + 1))
-            begin, end = min(start + first * span, stop), min(start + last * span, stop)
-            own = rates[first:last] if len(rates) else rates
-            rounds = self._memory.Rounds(seed, epoch, begin, end, span, part_blocks, own)
-            self._cpu.reset(team.work, rounds)
-            shared = (corpus, self._problem.vocabulary.chances, self._tables, self._objective, rounds, team.work)
-            jobs += [(*shared, scratch, len(team.scratches)) for scratch in team.scratches]
+        rounds = self._memory.Rounds(seed, epoch, start, stop, self._problem.span, rates)
+        self._cpu.reset(self._work, rounds)
+        chances, threads = self._problem.vocabulary.chances, self.threads
+        shared = (corpus, chances, self._tables, self._objective, rounds, self._work, threads)
         others: list[Future[None]] = []
         try:
-            for job in jobs[1:]:
-                others.append(self._pool.submit(self._cpu.run_rounds, *job))
-            self._cpu.run_rounds(*jobs[0])
+            for scratch in self._scratches[1:]:
+                others.append(self._pool.submit(self._cpu.run_rounds, *shared, scratch))
+            self._cpu.run_rounds(*shared, self._scratches[0])
         finally:  # also after Ctrl-C: the others must be out of the matrices
             for other in others:
-                other.result()
-        works = [team.work for team in self._teams]
-        return float(sum(work.loss[0] for work in works)), int(sum(work.pairs[0] for work in works))
+                if not other.cancel():  # one that has not begun is not needed
+                    other.result()
+        return float(self._work.loss[0]), int(self._work.pairs[0])
 
 
 class ReferenceEngine:

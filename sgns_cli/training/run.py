@@ -151,6 +151,8 @@ def prepare_run(
         check_start(config, request)
         start = start_from(config, problem, tokenizer, fingerprints, request)
         notes = [*store.meta["notes"], *start.notes]
+        if not config.train.deterministic:
+            notes.append("train.deterministic: false changes nothing: training on the CPU is always deterministic")
         if device.startswith("cuda"):
             notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
         if must_compile(device) and not start.complete:

@@ -156,7 +156,11 @@ def _check_same_config(folder: Path, config: Config) -> None:
     for section in ("data", "tokenizer", "model", "train"):
         now, then = getattr(config, section).model_dump(), getattr(old, section).model_dump()
         for key in then:
-            if key == "sources" or now[key] == then[key] or (section == "tokenizer" and now[key] is None):
+            if (
+                key in ("sources", "deterministic")
+                or now[key] == then[key]
+                or (section == "tokenizer" and now[key] is None)
+            ):
                 continue
             if (section, key) == ("train", "epochs") and now[key] > then[key]:
                 continue

@@ -9,7 +9,8 @@ from numba import types
 from numba.extending import intrinsic
 
 
-def _pointer(context, builder, signature, arguments):
+def pointer(context, builder, signature, arguments):
+    """Where an item lies, given an array and an index as the first arguments of an intrinsic."""
     array_type = signature.args[0]
     return builder.gep(context.make_array(array_type)(context, builder, arguments[0]).data, [arguments[1]])
 
@@ -19,7 +20,7 @@ def item(typing_context, array, index):
     """array[index]."""
 
     def generate(context, builder, signature, arguments):
-        return context.unpack_value(builder, signature.args[0].dtype, _pointer(context, builder, signature, arguments))
+        return context.unpack_value(builder, signature.args[0].dtype, pointer(context, builder, signature, arguments))
 
     return array.dtype(array, types.intp), generate
 
@@ -31,7 +32,7 @@ def put(typing_context, array, index, value):
     def generate(context, builder, signature, arguments):
         array_type, _, value_type = signature.args
         number = context.cast(builder, arguments[2], value_type, array_type.dtype)
-        context.pack_value(builder, array_type.dtype, number, _pointer(context, builder, signature, arguments))
+        context.pack_value(builder, array_type.dtype, number, pointer(context, builder, signature, arguments))
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), generate

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.training.compiled import inline, jit
-from sgns_cli.training.draws import BLOCK, Chances, Corpus
+from sgns_cli.training.draws import BLOCK, PART_BLOCKS, Chances, Corpus
 from sgns_cli.training.kernels.cpu_block import train_block
 from sgns_cli.training.kernels.cpu_memory import (
     Deltas,
@@ -80,12 +80,12 @@ def run_rounds(
     objective: Objective,
     rounds: Rounds,
     work: Work,
-    scratch: Scratch,
     threads: int,
+    scratch: Scratch,
 ) -> None:
-    """Work on the rounds until they are done, as one of `threads` threads that call this with the same `work`.
+    """Work on the rounds until they are done, as one of `threads` threads that call this with the same arguments.
 
-    `scratch` is the thread's own. The results are in the tables and in `work`.
+    Only `scratch` is the thread's own. The results are in the tables and in `work`.
     """
     numbers = work.numbers
     looks = 0
@@ -201,10 +201,10 @@ def _open_next(stage: int, rounds: Rounds, work: Work) -> None:
             _open(numbers, stage + 1, _ROWS, (size + _CHUNK - 1) // _CHUNK, round_, part)
             return
     if kind != _BEGIN:
-        part += rounds.part_blocks
+        part += PART_BLOCKS
     blocks = _blocks(plans, number)
     if part < blocks:
-        _open(numbers, stage + 1, _BLOCKS, min(rounds.part_blocks, blocks - part), round_, part)
+        _open(numbers, stage + 1, _BLOCKS, min(PART_BLOCKS, blocks - part), round_, part)
     elif round_ + 1 < _count(rounds):
         _open(numbers, stage + 1, _BEGIN, 1, round_ + 1, 0)
     else:

@@ -120,27 +120,28 @@ def _load_centres(keys: Ints, slot: int, tables: Tables, objective: Objective, s
     """Input rows: vectors of the centres, plus rows of positions where they are learned."""
     width = objective.width
     for b in range(BLOCK):
-        key = np.int64(item(keys, slot + b))
-        source = address(tables.vectors, key * width) if key >= 0 else address(scratch.nothing, 0)
+        source = _source(item(keys, slot + b), tables, width, scratch)
         put(scratch.x_norms, b, _copy(source, scratch.x, b, BLOCK, width))
     if objective.context_length > 0:
         places = slot + BLOCK + objective.contexts + objective.shared
         for b in range(BLOCK):
-            key = np.int64(item(keys, places + b))
-            source = row_of(tables, key, width) if key >= 0 else address(scratch.nothing, 0)
+            source = _source(item(keys, places + b), tables, width, scratch)
             put(scratch.x_norms, b, _add(source, scratch.x, b, width))
 
 
 @inline
 def _load_outputs(keys: Ints, slot: int, tables: Tables, objective: Objective, scratch: Scratch) -> None:
     """Output rows: the contexts that the windows cover, and the negatives."""
-    width = objective.width
-    outputs = objective.contexts + objective.shared
+    width, outputs = objective.width, objective.contexts + objective.shared
     for p in range(outputs):
-        key = np.int64(item(keys, slot + BLOCK + p))
-        at = key * width - tables.vectors.size
-        source = address(tables.contexts, at) if key >= 0 else address(scratch.nothing, 0)
+        source = _source(item(keys, slot + BLOCK + p), tables, width, scratch)
         put(scratch.o_norms, p, _copy(source, scratch.o, p, outputs, width))
+
+
+@inline
+def _source(key: int, tables: Tables, width: int, scratch: Scratch) -> int:
+    """Where the row with a key lies; zeros for an empty slot."""
+    return row_of(tables, np.int64(key), width) if key >= 0 else address(scratch.nothing, 0)
 
 
 @inline

@@ -74,7 +74,6 @@ class Rounds(NamedTuple):
     start: int
     stop: int
     span: int  # corpus tokens a round
-    part_blocks: int  # at most so many blocks are trained from the same parameters, a *part* of a round
     rates: Floats  # learning rates of the rounds; where there are none, the tables stay as they are
 
 

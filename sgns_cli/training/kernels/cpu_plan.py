@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgns_cli.training.compiled import inline
-from sgns_cli.training.draws import BLOCK, Chances, Corpus, Draws, draw_round, most_blocks, new_draws
+from sgns_cli.training.draws import BLOCK, PART_BLOCKS, Chances, Corpus, Draws, draw_round, most_blocks, new_draws
 from sgns_cli.training.kernels.cpu_memory import MOST_BITS, Ints, Longs, Objective, Rounds, Scratch
 from sgns_cli.training.unchecked import item, put
 
@@ -79,7 +79,7 @@ def plan_round(
         block += 1
         slot += objective.slots
         negatives += shared
-        if block - part_block == rounds.part_blocks or centre + BLOCK >= last:
+        if block - part_block == PART_BLOCKS or centre + BLOCK >= last:
             if rounds.rates.size > 0:
                 size = _sort_out(plans, part_slot, slot, chances.accept.size, objective, scratch)
                 put(plans.sizes, part_block, size)

@@ -14,15 +14,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-CACHE_LINE = 8  # int64 numbers; those that different threads change lie on lines of their own
+from sgns_cli.training.unchecked import pointer
+
+CACHE_LINE = 8  # int64 numbers; those that different threads change should lie so far apart
 _ORDER = "seq_cst"
 _NAP_MICROSECONDS = 50
 _PAUSES = {"x86_64": "llvm.x86.sse2.pause", "AMD64": "llvm.x86.sse2.pause"}
-
-
-def _number(context, builder, signature, arguments):
-    array_type = signature.args[0]
-    return builder.gep(context.make_array(array_type)(context, builder, arguments[0]).data, [arguments[1]])
 
 
 @intrinsic
@@ -30,7 +27,7 @@ def read(typing_context, array, index):
     """array[index]."""
 
     def generate(context, builder, signature, arguments):
-        return builder.load_atomic(_number(context, builder, signature, arguments), _ORDER, 8, typ=ir.IntType(64))
+        return builder.load_atomic(pointer(context, builder, signature, arguments), _ORDER, 8, typ=ir.IntType(64))
 
     return types.int64(array, types.intp), generate
 
@@ -40,7 +37,7 @@ def write(typing_context, array, index, value):
     """array[index] = value."""
 
     def generate(context, builder, signature, arguments):
-        builder.store_atomic(arguments[2], _number(context, builder, signature, arguments), _ORDER, 8)
+        builder.store_atomic(arguments[2], pointer(context, builder, signature, arguments), _ORDER, 8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.int64), generate
@@ -52,7 +49,7 @@ def increase(typing_context, array, index):
 
     def generate(context, builder, signature, arguments):
         one = ir.Constant(ir.IntType(64), 1)
-        before = builder.atomic_rmw("add", _number(context, builder, signature, arguments), one, _ORDER)
+        before = builder.atomic_rmw("add", pointer(context, builder, signature, arguments), one, _ORDER)
         return builder.add(before, one)
 
     return types.int64(array, types.intp), generate
@@ -63,8 +60,8 @@ def replace(typing_context, array, index, old, new):
     """array[index] = new if it is `old`; returns whether it was."""
 
     def generate(context, builder, signature, arguments):
-        pointer = _number(context, builder, signature, arguments)
-        return builder.extract_value(builder.cmpxchg(pointer, arguments[2], arguments[3], _ORDER, _ORDER), 1)
+        number = pointer(context, builder, signature, arguments)
+        return builder.extract_value(builder.cmpxchg(number, arguments[2], arguments[3], _ORDER, _ORDER), 1)
 
     return types.boolean(array, types.intp, types.int64, types.int64), generate
 
@@ -85,7 +82,7 @@ def pause(typing_context):
 
 @intrinsic
 def nap(typing_context):
-    """Give the processor away for some tens of microseconds."""
+    """Give the processor away: for some tens of microseconds, on Windows to whoever is ready."""
 
     def generate(context, builder, signature, arguments):
         name, time = ("Sleep", 0) if sys.platform == "win32" else ("usleep", _NAP_MICROSECONDS)
