@@ -86,14 +86,14 @@ class GrowingVocabulary:
         self._ids = _NextId()
 
     def encode_batch(self, texts: Iterable[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        id_of = self._ids.__getitem__
-        ids: list[int] = []
+        words: list[str] = []
         lengths = []
         for text in texts:
-            words = text.split()
-            ids.extend(map(id_of, words))
-            lengths.append(len(words))
-        return np.array(ids, dtype=np.uint32), np.array(lengths, dtype=np.int64)
+            found = text.split()
+            words += found
+            lengths.append(len(found))
+        ids = np.fromiter(map(self._ids.__getitem__, words), np.uint32, len(words))
+        return ids, np.array(lengths, dtype=np.int64)
 
     def by_falling_count(self, counts: NDArray[np.int64]) -> tuple[WhitespaceTokenizer, NDArray[np.uint32]]:
         """The final tokenizer, and the final id of each first id; equal counts keep the order of first
