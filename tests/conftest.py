@@ -1,6 +1,7 @@
 """Tiny run folders written by hand, so that questions to a model can be tested without training one."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from sgns_cli.corpus.whitespace import WhitespaceTokenizer
 from sgns_cli.folders import write_json
 from sgns_cli.tensors import whole, write_tensors
 
+# A shell that starts the tests in the background has Ctrl-C ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("sgns", deadline=None)  # a busy machine is no failure
 settings.load_profile("sgns")
 

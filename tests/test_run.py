@@ -1,6 +1,7 @@
 """A run on disk: its folder, its steps, resuming, replacing, starting from another."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sgns_cli import run_folder
 from sgns_cli.config_file import load_config
 from sgns_cli.corpus.token_cache import cached_token_folder
 from sgns_cli.errors import SgnsError
+from sgns_cli.training import run as run_module
 from sgns_cli.training.run import describe, prepare_run
 from sgns_cli.training.start import Request
 
@@ -213,6 +215,36 @@ def test_a_resume_that_is_stopped_at_once_changes_nothing(start):
     assert again.last == halted.last
     assert (halted.checkpoint / run_folder.STATE).read_text() == state
     assert (halted.folder / run_folder.METRICS).read_text() == lines
+
+
+def test_a_run_stopped_before_its_first_round_again_and_again_reports_that_once(start):
+    for options in ({}, {"resume": True}, {"resume": True}):
+        halted, _ = finish(start(**options), stop_after=0)
+    finish(start(resume=True))
+    steps = [json.loads(line)["step"] for line in (halted.folder / run_folder.METRICS).read_text().splitlines()]
+    assert steps == sorted(set(steps))
+    assert steps[0] == 0
+
+
+def test_threads_that_cannot_be_started_are_an_error_that_says_so(start, monkeypatch):
+    def submit(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ThreadPoolExecutor, "submit", submit)
+        with pytest.raises(SgnsError, match="cannot start 3 threads") as caught:
+            finish(start(threads=3))
+    assert "--threads 1" in caught.value.hint
+    finish(start(threads=3))  # nothing was left in the way
+
+
+def test_notes_of_compiling_and_of_threads_without_work(start, monkeypatch):
+    monkeypatch.setattr(run_module, "must_compile", lambda device: True)
+    notes = start(threads=40).notes
+    assert "compiling the kernel for this processor, once: some ten seconds, for which Ctrl-C waits" in notes
+    assert "training uses 32 of 40 threads: a round has no work for more" in notes
+    monkeypatch.setattr(run_module, "is_kept", lambda: False)
+    assert any("in each run, as no cache folder can be written to" in note for note in start("run.directory=r").notes)
 
 
 def test_a_second_training_is_refused_while_the_first_one_lives(start):

@@ -668,6 +668,15 @@ def test_torch_is_not_imported_to_train_on_a_processor(here):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_kernel_that_may_not_be_compiled_is_an_error_that_says_so(here):
+    code = "from sgns_cli.cli import main; raise SystemExit(main(['train', 'c.yaml']))"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    result = subprocess.run([sys.executable, "-c", code], cwd=here, env=environment, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "error: NUMBA_DISABLE_JIT is set" in result.stderr
+    assert not (here / "runs" / "c").exists()
+
+
 def test_the_starter_config_trains_as_it_is(sgns, tmp_path):
     assert sgns("init").code == 0
     result = sgns("train", "config.yaml", "--set", "train.epochs=1", "--set", "model.dim=8")

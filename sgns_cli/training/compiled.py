@@ -24,6 +24,9 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numpy.typing import NDArray
 
+from sgns_cli.errors import SgnsError
+
+_FLEETING = "sgns-compiled-"  # how the name of a cache folder begins that goes with the process
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -36,6 +39,8 @@ PART_OPTIONS: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc
 
 def jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile, and keep the result on disk. See `OPTIONS`."""
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        raise SgnsError("NUMBA_DISABLE_JIT is set, and the CPU kernel runs compiled only", "unset it")
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = before or str(_cache_folder())  # type: ignore[attr-defined]
     try:
@@ -86,6 +91,11 @@ def is_compiled(function: Callable[..., Any]) -> bool:
     return any(kept.glob(f"*.{function.__name__}-*.nbi"))
 
 
+def is_kept() -> bool:
+    """Whether compiled code is kept from one run to the next."""
+    return not _cache_folder().name.startswith(_FLEETING)
+
+
 def aligned_zeros(*shape: int) -> NDArray[np.float32]:
     """Zero float32 numbers that begin at a cache line: a vector that straddles two costs twice."""
     size = math.prod(shape)
@@ -112,6 +122,6 @@ def _cache_folder() -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except (OSError, RuntimeError):  # no home, or one that may not be written to: compile anew in each process
-        folder = Path(tempfile.mkdtemp(prefix="sgns-numba-"))
+        folder = Path(tempfile.mkdtemp(prefix=_FLEETING))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder

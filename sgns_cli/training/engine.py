@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sgns_cli.errors import SgnsError
 from sgns_cli.training.compiled import aligned_zeros
 from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, draw_round, new_draws
 from sgns_cli.training.problem import ROUND_CENTRES, Problem
@@ -151,6 +152,8 @@ class CpuEngine:
             for scratch in self._scratches[1:]:
                 others.append(self._pool.submit(self._cpu.run_rounds, *shared, scratch))
             self._cpu.run_rounds(*shared, self._scratches[0])
+        except RuntimeError as error:  # can't start new thread
+            raise SgnsError(f"cannot start {threads} threads: {error}", "train with fewer: --threads 1") from error
         finally:  # also after Ctrl-C: the others must be out of the matrices
             for other in others:
                 if not other.cancel():  # one that has not begun is not needed

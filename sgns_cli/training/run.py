@@ -21,6 +21,7 @@ from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
 from sgns_cli.folders import incomplete_name, publish_file, replace_folder, writing
 from sgns_cli.training.checkpoint import remove_old_steps, save_step, trim_metrics
+from sgns_cli.training.compiled import is_kept
 from sgns_cli.training.device import choose_device
 from sgns_cli.training.engine import Matrices, make_engine, matrix_bytes, must_compile, useful_threads
 from sgns_cli.training.problem import Problem, make_problem
@@ -81,7 +82,7 @@ class Training:
         reports = train(
             self.problem,
             engine,
-            Saved(self.start.step, self.last.seconds if self.last else 0.0),
+            Saved(self.start.step, self.last.seconds if self.last else 0.0, reported=self.last is not None),
             pace=Pace(self.config.run.log_seconds, self.config.run.checkpoint_minutes),
             save=save,
             stopped=stopped,
@@ -139,7 +140,7 @@ def prepare_run(
     request = request or Request()
     folder = run_directory(config)
     device = choose_device(device)
-    threads = useful_threads(device, threads)
+    asked, threads = threads, useful_threads(device, threads)
     tokenizer = store.tokenizer()
     problem = make_problem(store.tokens, store.documents, store.counts, config.model, config.train)
     fingerprints = {"corpus": store.fingerprint, "tokenizer": tokenizer.fingerprint}
@@ -156,7 +157,10 @@ def prepare_run(
         if device.startswith("cuda"):
             notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
         if must_compile(device) and not start.complete:
-            notes.append("compiling the kernel for this processor, once: some ten seconds")
+            when = "once" if is_kept() else "in each run, as no cache folder can be written to"
+            notes.append(f"compiling the kernel for this processor, {when}: some ten seconds, for which Ctrl-C waits")
+        if device == "cpu" and threads < asked:
+            notes.append(f"training uses {threads} of {asked} threads: a round has no work for more")
         new = not folder.exists() or not any(folder.iterdir())
         replaces = folder if request.overwrite and not new else None
         place = incomplete_name(folder) if replaces else folder

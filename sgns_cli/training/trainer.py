@@ -39,6 +39,7 @@ class Saved:
 
     step: int = 0
     seconds: float = 0.0
+    reported: bool = False  # whether the step is saved, and its report written
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,12 @@ def train(
     while True:
         done = step >= problem.total_rounds
         halt = done or stopped()
-        if halt and step == origin.step > 0:
-            return  # nothing was done since that step was saved
+        known = origin.reported and step == origin.step  # nothing was done since
+        if halt and known:
+            return
         now = time.monotonic()
         checkpoint = halt or now - saved >= pace.checkpoint_minutes * 60
-        if checkpoint or now - reported >= pace.log_seconds:
+        if not known and (checkpoint or now - reported >= pace.log_seconds):
             held_out = None
             if halt or step // problem.epoch_rounds > evaluated_epoch:
                 evaluated_epoch = step // problem.epoch_rounds
