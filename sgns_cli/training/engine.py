@@ -4,9 +4,10 @@ It takes the matrices over: the arrays that it is given may change as it trains.
 Both start from the same rows, follow the same draws and the same rounds; which one runs is a matter of the device.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,23 +27,32 @@ PIECE = 8192  # rows handled at a time, where a whole matrix more would be too m
 Matrices = dict[str, Floats]
 
 
-class Engine(Protocol):
-    """Trains rounds in order. `device` names what it runs on."""
+class Engine(ABC):
+    """Trains rounds in order. `device` names what it runs on, `threads` how many of the CPU work on it."""
 
     device: str
     threads: int
+    _problem: Problem
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
         """Train the rounds of corpus tokens [start, stop): the sum of the losses of their pairs, and their number."""
-        ...
+        rates = self._problem.learning_rates(epoch, start, stop)
+        return self._rounds(self._problem.corpus, self._problem.train.seed, epoch, start, stop, rates)
 
     def evaluate(self) -> tuple[float, int]:
         """The same sums over the held-out part, with draws that never change."""
-        ...
+        held_out = self._problem.held_out
+        if held_out is None:
+            return 0.0, 0
+        return self._rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
 
+    @abstractmethod
     def matrices(self) -> Matrices:
         """The matrices as they stand (views where the device allows)."""
-        ...
+
+    @abstractmethod
+    def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
+        """Run the rounds of [start, stop) in a corpus at these learning rates; where there are none, nothing moves."""
 
 
 def empty_matrices(problem: Problem) -> Matrices:
@@ -100,7 +110,7 @@ def must_compile(device: str) -> bool:
     return not is_compiled(run_rounds)
 
 
-class CpuEngine:
+class CpuEngine(Engine):
     """The compiled kernel (kernels/cpu.py) on some threads of the CPU; their number changes no byte of the result."""
 
     device = "cpu"
@@ -129,16 +139,6 @@ class CpuEngine:
         self._scratches = [cpu_memory.new_scratch(self._objective) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(max(1, threads - 1))  # starts a thread when it is given work
 
-    def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
-        rates = self._problem.learning_rates(epoch, start, stop)
-        return self._rounds(self._problem.corpus, self._problem.train.seed, epoch, start, stop, rates)
-
-    def evaluate(self) -> tuple[float, int]:
-        held_out = self._problem.held_out
-        if held_out is None:
-            return 0.0, 0
-        return self._rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
-
     def matrices(self) -> Matrices:
         return self._matrices
 
@@ -161,7 +161,7 @@ class CpuEngine:
         return float(self._work.loss[0]), int(self._work.pairs[0])
 
 
-class ReferenceEngine:
+class ReferenceEngine(Engine):
     """The specification (kernels/reference.py) on any device of torch."""
 
     def __init__(self, problem: Problem, matrices: Matrices, *, device: str) -> None:
@@ -176,16 +176,6 @@ class ReferenceEngine:
         self._draws = new_draws(problem.span, problem.model.window, problem.shared_negatives)
         on_device = {name: torch.tensor(matrix, device=device) for name, matrix in matrices.items()}
         self._parameters = reference.Parameters(on_device["vectors"], on_device["contexts"], on_device.get("positions"))
-
-    def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
-        rates = self._problem.learning_rates(epoch, start, stop)
-        return self._rounds(self._problem.corpus, self._problem.train.seed, epoch, start, stop, rates)
-
-    def evaluate(self) -> tuple[float, int]:
-        held_out = self._problem.held_out
-        if held_out is None:
-            return 0.0, 0
-        return self._rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
 
     def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
         span, negatives = self._problem.span, self._problem.model.negatives

@@ -198,14 +198,22 @@ def _count_clashes(keys: Ints, slot: int, objective: Objective, scratch: Scratch
 
 
 @inline
+def _centres_of(g: int, objective: Objective) -> tuple[int, int]:
+    """The tiles of centres [first, end) that meet output tile g: those whose windows reach it, all for negatives."""
+    if g >= objective.contexts // 4:
+        return 0, TILES
+    return max(0, g - objective.reach), min(TILES, g + 1)
+
+
+@inline
 def _scores(keys: Ints, tables: Tables, objective: Objective, scratch: Scratch) -> None:
     """S = X O^T: each tile of centres with the context rows of its band and all negatives."""
     contexts, width = objective.contexts, objective.width
     groups = (contexts + objective.shared) // 4
     lines = width // 32
     for g in range(groups):
-        negative = g >= contexts // 4
-        for c in range(0 if negative else max(0, g - objective.reach), TILES if negative else min(TILES, g + 1)):
+        first, end = _centres_of(g, objective)
+        for c in range(first, end):
             fetch_lines(lines, keys, tables, scratch, width)
             store(scratch.gradient, (c * groups + g) * 16, score_tile(scratch, c, g, groups, width))
 
@@ -309,9 +317,9 @@ def _output_deltas(objective: Objective, scratch: Scratch) -> None:
     for start in range(0, width, STRIP):
         columns = strip_columns(start, width)
         for g in range(groups):
-            negative = g >= contexts // 4
+            first, end = _centres_of(g, objective)
             sums = no_deltas()
-            for c in range(0 if negative else max(0, g - objective.reach), TILES if negative else min(TILES, g + 1)):
+            for c in range(first, end):
                 lane, row = (c * groups + g) * 16, start * BLOCK + c * 4 * STRIP
                 for b in range(4):
                     sums = add_row(sums, scratch.gradient, lane + b * 4, 1, scratch.x, row + b * STRIP, columns)

@@ -17,7 +17,6 @@ from sgns_cli.training.kernels.simd import (
     lane_columns,
     load,
     load_centres,
-    load_splat,
     muladd,
     power_of_two,
     splat,
@@ -94,10 +93,10 @@ def add_row(
         load(rows, at + columns[3]),
     )
     return (
-        _products(load_splat(gradient, lane), row, deltas[0]),
-        _products(load_splat(gradient, lane + stride), row, deltas[1]),
-        _products(load_splat(gradient, lane + 2 * stride), row, deltas[2]),
-        _products(load_splat(gradient, lane + 3 * stride), row, deltas[3]),
+        _products(splat(item(gradient, lane)), row, deltas[0]),
+        _products(splat(item(gradient, lane + stride)), row, deltas[1]),
+        _products(splat(item(gradient, lane + 2 * stride)), row, deltas[2]),
+        _products(splat(item(gradient, lane + 3 * stride)), row, deltas[3]),
     )
 
 
@@ -113,7 +112,7 @@ def deliver(scratch: Scratch, slot: int, start: int, columns: tuple[int, int, in
 @inline
 def _deliver_row(scratch: Scratch, slot: int, start: int, columns: tuple[int, int, int, int], row: Four) -> None:
     """target = source + step * row; all loads come first, since columns may repeat (see `strip_columns`)."""
-    source, target, step = item(scratch.source, slot), item(scratch.target, slot), load_splat(scratch.step, slot)
+    source, target, step = item(scratch.source, slot), item(scratch.target, slot), splat(item(scratch.step, slot))
     a = muladd(step, row[0], load(source, start + columns[0]))
     b = muladd(step, row[1], load(source, start + columns[1]))
     c = muladd(step, row[2], load(source, start + columns[2]))

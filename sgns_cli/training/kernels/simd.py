@@ -108,18 +108,6 @@ def splat(typing_context, number):
 
 
 @intrinsic
-def load_splat(typing_context, array, index):
-    """array[index] in every lane, without Python's look at whether the index is negative."""
-
-    def generate(context, builder, signature, arguments):
-        number = builder.load(_pointer(context, builder, signature.args[0], *arguments, _F32), typ=_F32)
-        lone = builder.insert_element(ir.Constant(_VEC, ir.Undefined), number, _I32(0))
-        return _shuffle(builder, lone, lone, [0] * LANES)
-
-    return f32x16(array, types.intp), generate
-
-
-@intrinsic
 def zeros(typing_context):
     def generate(context, builder, signature, arguments):
         return _constant(0.0)
