@@ -17,10 +17,20 @@ from typing import Any
 
 from sgns_cli.errors import SgnsError
 
+INCOMPLETE = ".incomplete"
+OLD = f".old{INCOMPLETE}"  # of a folder that is being replaced
+
 
 def incomplete_name(path: Path) -> Path:
     """The hidden name under which `path` is written: runs/kjv -> runs/.kjv.incomplete."""
-    return path.with_name(f".{path.name}.incomplete")
+    return path.with_name(f".{path.name}{INCOMPLETE}")
+
+
+def unfinished(parent: Path) -> Iterator[tuple[Path, Path]]:
+    """The hidden folders in `parent`, and the folder that each was to become: a writer is at it or was killed."""
+    for hidden in sorted(parent.glob(f".*{INCOMPLETE}")):
+        name = hidden.name.removeprefix(".").removesuffix(OLD).removesuffix(INCOMPLETE)
+        yield hidden, parent / name
 
 
 @contextmanager
@@ -50,7 +60,7 @@ def publish_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
 
 def replace_folder(hidden: Path, path: Path) -> None:
     """Rename a complete hidden folder to `path`; an older folder there survives until the new one is in place."""
-    old = path.with_name(f".{path.name}.old.incomplete")
+    old = path.with_name(f".{path.name}{OLD}")
     shutil.rmtree(old, ignore_errors=True)
     if path.exists():
         path.rename(old)

@@ -75,17 +75,20 @@ def training_stage(report: TrainingReport) -> Stage:
 
 def tokenize_stage(report: TokenizeReport) -> Stage:
     """How far tokenizing has come, or the training of a tokenizer before it."""
+    if report.stage == "waiting":
+        return Stage("waiting", None, "for another process that tokenizes the same corpus")
+    if report.stage == "merging":  # the trainer does not say how far it is
+        return Stage("training the tokenizer", None, f"on {_amount(report.bytes, 'B')}")
     part = min(1.0, report.bytes / report.bytes_total) if report.bytes_total else None
-    trains = report.stage == "tokenizer"
     words = [] if part is None else [f"{part:4.0%}"]
     words.append(_amount(report.bytes, "B"))
-    if not trains:
-        words.append(_amount(report.tokens, "tokens"))
     if report.seconds > 0:
         words.append(_amount(report.bytes / report.seconds, "B/s"))
+        if report.stage == "tokens":
+            words.append(_amount(report.tokens / report.seconds, "tokens/s"))
         if part:
             words.append(f"{_duration(report.seconds / part - report.seconds)} left")
-    return Stage("training the tokenizer" if trains else "tokenizing", part, "  ".join(words))
+    return Stage("tokenizing" if report.stage == "tokens" else "reading", part, "  ".join(words))
 
 
 def _amount(value: float, unit: str) -> str:

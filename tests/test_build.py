@@ -5,6 +5,7 @@ import io
 import json
 import os
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sgns_cli.corpus.build import build_token_folder, make_tokenizer
 from sgns_cli.corpus.reader import CorpusReader, find_text_sources
 from sgns_cli.corpus.token_cache import cached_token_folder
 from sgns_cli.corpus.token_store import open_token_store
-from sgns_cli.corpus.tokenizer import EncodeError, open_encoding, ranks_at_hand
+from sgns_cli.corpus.tokenizer import open_encoding, ranks_at_hand
 from sgns_cli.errors import SgnsError, UsageError
 
 TEXT = "the dog saw the cat\n\nthe cat\n   \nà côté\n"
@@ -39,6 +40,15 @@ def ranks(tmp_path):
     path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % id for id, token in enumerate(tokens)))
     path.with_suffix(".json").write_text(json.dumps({"pattern": "[^ ]+| "}))
     return TokenizerConfig(encoding=str(path))
+
+
+GIVES_UP = " " * 1_000_000 + "x"  # more than the regular expressions of tiktoken can step back over
+
+
+def write_hard_pattern(ranks):
+    """The same ranks with the pattern for white space that most encodings have."""
+    Path(ranks.encoding).with_suffix(".json").write_text(json.dumps({"pattern": r"\s+(?!\S)|\S+|\s+"}))
+    return ranks
 
 
 def data(*sources, **options):
@@ -204,7 +214,7 @@ def test_progress(text, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "SECONDS_BETWEEN_REPORTS", 0)
     reports = []
     build_token_folder(data(text), TRAINED, tmp_path / "out", progress=reports.append)
-    assert [report.stage for report in reports] == ["tokenizer", "tokens"]  # nothing is said twice
+    assert [report.stage for report in reports] == ["reading", "merging", "tokens"]  # nothing is said twice
     size = text.stat().st_size
     assert all(report.bytes == report.bytes_total == size for report in reports)
     assert reports[-1].documents == 4
@@ -221,22 +231,34 @@ def test_progress(text, tmp_path, monkeypatch):
     assert [report.documents for report in reports] == [4, 6]  # the first and the last
 
 
-def test_a_document_that_the_encoder_gives_up_on_is_skipped_and_noted(text, ranks, tmp_path, monkeypatch):
-    from sgns_cli.corpus.tokenizer import BpeTokenizer
+def test_a_document_that_the_encoder_gives_up_on_is_skipped_and_noted(tmp_path, ranks):
+    give_up = write_hard_pattern(ranks)
+    (tmp_path / "a.txt").write_text(f"one two\n{GIVES_UP}\nthree\n{GIVES_UP}\n")
+    (tmp_path / "b.txt").write_text(GIVES_UP)
+    sources = data(tmp_path / "a.txt", tmp_path / "b.txt")
+    for threads in (1, 3):
+        store = build_token_folder(sources, give_up, tmp_path / f"out{threads}", threads=threads)
+        assert [b"".join(document) for document in documents(store)] == [b"one two", b"three"]
+        skipped = [(entry["source"], entry["document"]) for entry in store.meta["skipped"]]
+        assert skipped == [(str(tmp_path / "a.txt"), 2), (str(tmp_path / "a.txt"), 4), (str(tmp_path / "b.txt"), 1)]
+        assert all("gave up" in entry["reason"] for entry in store.meta["skipped"])
+        assert store.meta["bytes"] == len("one twothree")
 
-    encode = BpeTokenizer._encode
 
-    def gives_up(self, text):
-        if "saw" in text:
-            raise EncodeError("the tokenizer gave up on a text: too long")
-        return encode(self, text)
-
-    monkeypatch.setattr(BpeTokenizer, "_encode", gives_up)
-    store = build_token_folder(data(text), ranks, tmp_path / "out")
-    assert [b"".join(document) for document in documents(store)] == [b"the cat", b"   ", "à côté".encode()]
-    reason = "the tokenizer gave up on a text: too long"
-    assert store.meta["skipped"] == [{"source": str(text), "document": 1, "reason": reason}]
-    assert store.meta["bytes"] == len(b"the cat") + 3 + len("à côté".encode())
+def test_a_folder_with_skipped_documents_is_not_trained_on_unless_that_is_wanted(tmp_path, ranks):
+    give_up = write_hard_pattern(ranks)
+    (tmp_path / "a.txt").write_text(f"one\n{GIVES_UP}\n")
+    for _ in range(2):  # built, and found in the cache
+        with pytest.raises(SgnsError, match=r"1 document was skipped, document 2 of .*a\.txt: the tokenizer gave up"):
+            cached_token_folder(data(tmp_path / "a.txt"), give_up, tmp_path / "cache")
+    store = cached_token_folder(data(tmp_path / "a.txt", errors="replace"), give_up, tmp_path / "cache")
+    assert store.n_documents == 1
+    build_token_folder(data(tmp_path / "a.txt"), give_up, tmp_path / "out")
+    with pytest.raises(SgnsError, match="1 document was skipped") as caught:
+        cached_token_folder(data(tmp_path / "out"), TokenizerConfig(), tmp_path / "cache")
+    assert "data.errors=replace" in caught.value.hint
+    store = cached_token_folder(data(tmp_path / "out", errors="replace"), TokenizerConfig(), tmp_path / "cache")
+    assert store.folder == tmp_path / "out"
 
 
 @pytest.mark.parametrize("content", ["\n\n", "   \n\t\n"])

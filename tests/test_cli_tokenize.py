@@ -1,5 +1,6 @@
 """tokenize, as people run it."""
 
+import base64
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import Result
 
@@ -132,16 +134,67 @@ def test_a_table_without_a_record_has_no_token(sgns: Sgns, tmp_path: Path, optio
     assert "error: there is no token in header.csv" in result.err
 
 
+@pytest.mark.parametrize("option", [[], ["-o", "tokens"]])
+def test_a_document_that_the_tokenizer_gives_up_on_is_named_and_the_rest_goes_on(
+    sgns: Sgns, tmp_path: Path, option: list[str]
+) -> None:
+    ranks = [base64.b64encode(bytes([byte])) + b" %d\n" % byte for byte in range(256)]
+    (tmp_path / "bytes.tiktoken").write_bytes(b"".join(ranks))
+    (tmp_path / "bytes.json").write_text(json.dumps({"pattern": r"\s+(?!\S)|\S+|\s+"}))
+    (tmp_path / "text.txt").write_text("a\n" + " " * 1_000_000 + "b\nc\n")
+    result = sgns("tokenize", "text.txt", "--encoding", "bytes.tiktoken", "--json", *option)
+    assert result.code == 1
+    assert "note: text.txt: document 2 is left out: the tokenizer gave up on a text" in result.err
+    assert "error: 1 document was skipped, document 2 of text.txt: the tokenizer gave up on a text" in result.err
+    records = [json.loads(line) for line in result.out.splitlines()]
+    if option:
+        assert (records[0]["tokens"], records[0]["documents"]) == (2, 2)
+        assert "hint: tokens/meta.json lists them" in result.err
+    else:
+        assert [record["token"] for record in records] == ["a", "c"]
+
+
+def test_nul_bytes_are_noted(sgns: Sgns, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_bytes(b"ab\0\0c\n")
+    for option in ([], ["-o", "tokens"]):
+        result = sgns("tokenize", "text.txt", "--encoding", "whitespace", *option)
+        assert result.code == 0
+        assert "note: text.txt: 2 NUL bytes in the text, the first at byte 2" in result.err
+
+
+def test_an_interrupted_tokenizer_training_leaves_nothing(tmp_path: Path) -> None:
+    lines = [f"{number * 7919 % 1_000_003} is the number of line {number}\n" for number in range(100_000)]
+    (tmp_path / "long.txt").write_text("".join(lines))
+    with start(tmp_path, "--train-vocab", "30000") as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("reading")
+        assert process.stderr.readline().startswith("training the tokenizer on")
+        workers: list[psutil.Process] = []
+        while not workers:
+            assert process.poll() is None
+            workers = psutil.Process(process.pid).children()
+        process.send_signal(signal.SIGINT)
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "note: interrupted: nothing was written"
+    assert not workers[0].is_running()
+    assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
+
+
+def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "sgns_cli", "tokenize", "long.txt", "-o", "tokens", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "dumb"},
+    )
+
+
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_folder_leaves_nothing(tmp_path: Path, kind: signal.Signals) -> None:
     (tmp_path / "long.txt").write_text("the dog fetched the ball\n" * 2_000_000)
-    with subprocess.Popen(
-        [sys.executable, "-m", "sgns_cli", "tokenize", "long.txt", "-o", "tokens", "--encoding", "whitespace"],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "dumb"},
-    ) as process:
+    with start(tmp_path, "--encoding", "whitespace") as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("tokenizing")
         process.send_signal(kind)

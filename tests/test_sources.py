@@ -11,16 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sgns_cli.config import DataConfig
-from sgns_cli.corpus import text_documents
+from sgns_cli.corpus import sources, text_documents
+from sgns_cli.corpus.findings import Findings
 from sgns_cli.corpus.source_paths import find_sources
-from sgns_cli.corpus.sources import count_bytes, documents
+from sgns_cli.corpus.sources import count_bytes, documents, source_documents
+from sgns_cli.corpus.text_documents import zstd
 from sgns_cli.errors import SgnsError, UsageError
 
 pytestmark = pytest.mark.usefixtures("no_network")
 
 
-def texts(*sources, stdin=None, **options):
-    data = DataConfig(sources=[str(source) for source in sources], **options)
+def texts(*paths, stdin=None, **options):
+    data = DataConfig(sources=[str(source) for source in paths], **options)
     return [text for batch in documents(data, stdin=stdin) for text in batch.texts]
 
 
@@ -140,7 +142,10 @@ def test_utf16_is_recognized(tmp_path):
         texts(write(tmp_path / "a.txt", "abc".encode("utf-16")))
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)])
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress), (".zst", zstd.compress)],
+)
 def test_compressed_text(tmp_path, suffix, pack):
     data = "first line\nsecond é\n".encode() * 100
     whole = write(tmp_path / f"a.txt{suffix}", pack(data))
@@ -153,12 +158,6 @@ def test_compressed_text(tmp_path, suffix, pack):
         texts(bad)
     with pytest.raises(SgnsError, match="cannot"):
         texts(write(tmp_path / f"not{suffix}", b"plain text"))
-
-
-def test_zst_says_what_to_do(tmp_path):
-    with pytest.raises(SgnsError, match=r"\.zst") as caught:
-        texts(write(tmp_path / "a.txt.zst", b"x"))
-    assert "zstdcat" in caught.value.hint
 
 
 # Which files
@@ -264,16 +263,20 @@ def test_each_record_is_a_document_and_no_network_is_asked(tmp_path, no_network,
     assert not no_network
 
 
-def test_parquet(tmp_path, no_network):
+def test_parquet(tmp_path, no_network, monkeypatch):
     import pyarrow
     import pyarrow.parquet
 
     path = tmp_path / "a.parquet"
     content = {"body": [f"text {i}" for i in range(2500)], "n": list(range(2500))}
     pyarrow.parquet.write_table(pyarrow.table(content), path)
+    monkeypatch.setattr(sources, "BLOCK", 4000)
     batches = list(documents(DataConfig(sources=[str(path)], column="body")))
     assert [text for batch in batches for text in batch.texts] == content["body"]
-    assert [batch.first for batch in batches] == [1, 1001, 2001]
+    numbers = [batch.first + index for batch in batches for index in range(len(batch.texts))]
+    assert numbers == list(range(1, 2501))
+    assert len(batches) > 5
+    assert batches[-1].bytes_read == sum(map(len, content["body"]))
     assert not no_network
 
 
@@ -350,6 +353,57 @@ def test_bytes_are_counted_no_further_than_needed(tmp_path, monkeypatch):
 
 def test_records_without_text_are_counted(tmp_path):
     path = write(tmp_path / "a.csv", b"n,text\n1,\n2,some\n3,\n")
-    assert [(batch.texts, batch.without_text) for batch in documents(DataConfig(sources=[str(path)]))] == [
-        (["some"], 2)
+    findings = Findings("a.csv")
+    (source,) = find_sources([str(path)])
+    (batch,) = source_documents(source, DataConfig(sources=[str(path)]), findings=findings)
+    assert (batch.texts, findings.without_text) == (["some"], 2)
+    assert list(findings.notes("text")) == ["a.csv: 2 records without text in 'text', left out"]
+
+
+@pytest.mark.parametrize("block", [1, 4, 1000])
+def test_nul_bytes_and_replaced_ones_are_found(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(text_documents, "BLOCK", block)
+    path = write(tmp_path / "a.txt", "ab\0c\nd\0 \ufffd\n".encode() + b"x\xffy\xe2\x80z")
+    findings = Findings("a.txt")
+    data = DataConfig(sources=[str(path)], errors="replace")
+    batches = source_documents(*find_sources(data.sources), data, findings=findings)
+    assert [text for batch in batches for text in batch.texts] == ["ab\0c", "d\0 \ufffd", "x\ufffdy\ufffdz"]
+    assert findings == Findings("a.txt", nul_bytes=2, first_nul=2, replaced=2)
+    assert list(findings.notes("text")) == [
+        "a.txt: 2 NUL bytes in the text, the first at byte 2",
+        "a.txt: 2 places not UTF-8, replaced by U+FFFD",
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("some words".encode("utf-16"), "looks like UTF-16"),
+        ("some words of text".encode("utf-16-le"), "looks like UTF-16"),
+        ("some words of text".encode("utf-16-be"), "looks like UTF-16"),
+        (gzip.compress(b"text"), r"looks like a \.gz file"),
+        (zstd.compress(b"text"), r"looks like a \.zst file"),
+        (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "looks like a PDF file"),
+        (b"\x7fELF\x02\x01\x01\0\0\0\xff", "looks like a binary file"),
+        (b"text" * 10 + bytes(300), "text: 300 of its first 340 bytes are NUL .it looks like a binary file"),
+        (b"caf\xe9", "0xE9$"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named_and_goes_on_if_that_is_wanted(tmp_path, content, what):
+    path = write(tmp_path / "a.txt", content)
+    with pytest.raises(SgnsError, match=rf"a\.txt is no.*{what}"):
+        texts(path)
+    assert "".join(texts(path, errors="replace", document="file")) == content.decode(errors="replace")
+
+
+def test_a_few_nul_bytes_are_text(tmp_path):
+    content = "\0".join("0123456789abcdef") + "\0"
+    assert texts(write(tmp_path / "a.txt", content)) == [content]
+
+
+def test_records_are_batched_by_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "BLOCK", 10)
+    path = write(tmp_path / "a.jsonl", "".join(f'{{"text": "{"x" * n}"}}\n' for n in (4, 6, 30, 1, 2)))
+    batches = list(documents(DataConfig(sources=[str(path)])))
+    assert [list(map(len, batch.texts)) for batch in batches] == [[4, 6], [30], [1, 2]]
+    assert [(batch.first, batch.bytes_read) for batch in batches] == [(1, 10), (3, 40), (4, 43)]

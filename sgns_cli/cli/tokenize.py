@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -30,6 +30,7 @@ OPTIONS = {  # what the corpus calls by the config's key, as this command takes 
     "tokenizer.train.vocab_size": "--train-vocab",
     "tokenizer.train.pattern": "--pattern",
 }
+MOST_NAMED = 10  # skipped documents
 KEY = re.compile(r"(?:--set )?\b((?:data|tokenizer)\.[a-z_.]*[a-z_])\b(=?)")
 
 
@@ -78,7 +79,7 @@ def tokenize(
         if output is None:
             _show(data, tokenizer, console)
         else:
-            console.records([_write(data, tokenizer, output, threads, console)])
+            _write(data, tokenizer, output, threads, console)
 
 
 @contextmanager
@@ -115,6 +116,7 @@ def _show(data: "DataConfig", tokenizer: "TokenizerConfig", console: Console) ->
     console.records(_token_records(stream), table=table, spare=["bytes"])
     for note in stream.notes:
         console.note(note)
+    _complain_of(stream.skipped, console, "cut them into lines")
 
 
 def _token_records(stream: "TokenStream") -> Iterator[dict[str, object]]:
@@ -128,14 +130,16 @@ def _token_records(stream: "TokenStream") -> Iterator[dict[str, object]]:
 
 def _write(
     data: "DataConfig", tokenizer: "TokenizerConfig", output: Path, threads: int | None, console: Console
-) -> dict[str, object]:
+) -> None:
     """Write the token folder and say what is in it."""
     from sgns_cli.corpus.build import build_token_folder
-    from sgns_cli.threads import available_threads
+    from sgns_cli.locks import locked
+    from sgns_cli.machine import available_threads
+    from sgns_cli.token_folder import META
 
     began = time.perf_counter()
     try:
-        with console.tokenize_progress() as progress:
+        with locked(output), console.tokenize_progress() as progress:
             store = build_token_folder(
                 data, tokenizer, output, progress=progress, threads=threads or available_threads()
             )
@@ -144,9 +148,7 @@ def _write(
         raise
     for note in store.meta["notes"]:
         console.note(note)
-    for skipped in store.meta["skipped"]:
-        console.note(f"{skipped['source']}: document {skipped['document']} is left out: {skipped['reason']}")
-    return {
+    written = {
         "folder": str(store.folder),
         "tokens": len(store.tokens),
         "documents": store.n_documents,
@@ -154,3 +156,16 @@ def _write(
         "bytes": store.meta["bytes"],
         "seconds": round(time.perf_counter() - began, 3),
     }
+    console.records([written])
+    _complain_of(store.meta["skipped"], console, f"{output / META} lists them; cut them into lines")
+
+
+def _complain_of(skipped: list[dict[str, Any]], console: Console, hint: str) -> None:
+    """Name the documents that were left out, and fail."""
+    from sgns_cli.corpus.build import skipped_documents
+
+    if not skipped:
+        return
+    for document in skipped[:MOST_NAMED]:
+        console.note(f"{document['source']}: document {document['document']} is left out: {document['reason']}")
+    raise skipped_documents(skipped, hint)

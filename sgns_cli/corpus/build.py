@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 
 from sgns_cli.config import DEFAULT_ENCODING, PATTERNS, DataConfig, TokenizerConfig, TrainTokenizerConfig
 from sgns_cli.corpus.reader import CorpusReader, Report, find_text_sources, spool
+from sgns_cli.corpus.sample import sample_texts, utf8_length
 from sgns_cli.corpus.text_documents import DocumentBatch
 from sgns_cli.corpus.token_store import TokenStore, dtype_for, open_token_store, write_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, EncodeError, Tokenizer, open_encoding
 from sgns_cli.corpus.whitespace import GrowingVocabulary
 from sgns_cli.errors import SgnsError
+
+SAMPLE_BYTES = 2**27  # of text to train a tokenizer on: rustbpe takes up to 25 bytes of memory for each
 
 
 def build_token_folder(
@@ -50,7 +53,7 @@ def build_token_folder(
             reader.stdin = stack.enter_context(spool(stdin))
         if tokenizer.encoding == WHITESPACE:
             return _write(reader, GrowingVocabulary(), tokenizer, folder, overwrite=overwrite, threads=1)
-        encoder = make_tokenizer(reader, tokenizer)
+        encoder = make_tokenizer(reader, tokenizer, threads=threads)
         return _write(reader, encoder, tokenizer, folder, overwrite=overwrite, threads=threads)
 
 
@@ -59,23 +62,34 @@ def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and folder.resolve() != Path.cwd() and not any(folder.iterdir())
 
 
-def make_tokenizer(reader: CorpusReader, tokenizer: TokenizerConfig) -> Tokenizer:
+def make_tokenizer(reader: CorpusReader, tokenizer: TokenizerConfig, *, threads: int = 1) -> Tokenizer:
     """The tokenizer that a token folder of this corpus would have, for which the corpus is read where need be."""
     if tokenizer.train:
-        from sgns_cli.corpus.bpe_trainer import train_bpe
-
-        texts = (text for batch in reader.batches("tokenizer") for text in batch.texts)
-        pattern = resolve_pattern(tokenizer.train)
-        return train_bpe(texts, vocab_size=tokenizer.train.vocab_size, pattern=pattern)
+        return _train_tokenizer(reader, tokenizer.train, threads)
     if tokenizer.encoding != WHITESPACE:
         return open_encoding(tokenizer.encoding or DEFAULT_ENCODING)
     vocabulary = GrowingVocabulary()
     counts = np.zeros(0, dtype=np.int64)
-    for batch in reader.batches("tokenizer"):
+    for batch in reader.batches("reading"):
         more = np.bincount(vocabulary.encode_batch(batch.texts)[0], minlength=len(counts))
         more[: len(counts)] += counts
         counts = more
     return vocabulary.by_falling_count(counts)[0]
+
+
+def _train_tokenizer(reader: CorpusReader, train: TrainTokenizerConfig, threads: int) -> Tokenizer:
+    from sgns_cli.corpus.bpe_trainer import train_bpe
+
+    texts = (text for batch in reader.batches("reading") for text in batch.texts)
+    sample = sample_texts(texts, at_most=SAMPLE_BYTES)
+    if len(sample.texts) < sample.documents or sample.taken_bytes < sample.bytes:
+        reader.notes.append(
+            f"the tokenizer was trained on a sample: {len(sample.texts):,} of {sample.documents:,} documents, "
+            f"{sample.taken_bytes:,} of {sample.bytes:,} bytes, spread evenly over the corpus"
+        )
+    reader.report("merging", 0)
+    pattern = resolve_pattern(train)
+    return train_bpe(sample.texts, vocab_size=train.vocab_size, pattern=pattern, threads=threads)
 
 
 def resolve_pattern(train: TrainTokenizerConfig) -> str:
@@ -146,12 +160,12 @@ def _token_bytes(tokenizer: Tokenizer, counts: NDArray[np.int64]) -> int | None:
 
 def _encode(encoder: _Encoder, batch: DocumentBatch) -> _Encoded:
     """Encode a batch; a document that the encoder gives up on is left out and noted, the rest goes on."""
-    text_bytes = sum(len(text) if text.isascii() else len(text.encode(errors="replace")) for text in batch.texts)
+    text_bytes = sum(map(utf8_length, batch.texts))
     try:
         return _Encoded(*encoder.encode_batch(batch.texts), text_bytes, [])
     except EncodeError as error:
         if len(batch.texts) == 1:
-            note = {"source": batch.origin, "document": batch.first, "reason": error.message}
+            note = skipped_document(batch.origin, batch.first, error)
             return _Encoded(np.zeros(0, np.uint32), np.zeros(0, np.int64), 0, [note])
     singles = [
         _encode(encoder, DocumentBatch(batch.origin, batch.first + index, [text], batch.bytes_read))
@@ -185,6 +199,20 @@ def _in_order(
         pool.shutdown(cancel_futures=True)
 
 
+def skipped_document(origin: str, number: int, error: EncodeError) -> dict[str, Any]:
+    """How meta.json lists a document that the tokenizer gave up on."""
+    return {"source": origin, "document": number, "reason": error.message}
+
+
+def skipped_documents(skipped: list[dict[str, Any]], hint: str) -> SgnsError:
+    """What to say of documents that the tokenizer gave up on, as meta.json lists them."""
+    first = skipped[0]
+    which = f"document {first['document']:,} of {first['source']}"
+    if len(skipped) == 1:
+        return SgnsError(f"1 document was skipped, {which}: {first['reason']}", hint)
+    return SgnsError(f"{len(skipped):,} documents were skipped, the first is {which}: {first['reason']}", hint)
+
+
 def no_tokens(reader: CorpusReader, skipped: list[dict[str, Any]]) -> SgnsError:
     """What to say of a corpus without a token."""
     names = " ".join(reader.data.sources)
@@ -197,10 +225,9 @@ def corpus_notes(
     reader: CorpusReader, config: TokenizerConfig, tokenizer: Tokenizer, text_bytes: int, token_bytes: int | None
 ) -> list[str]:
     """What people should know of a corpus that was read to its end. `token_bytes` are those of all its tokens."""
-    notes = []
-    for origin, records in reader.without_text.items():
-        are = "1 record without text" if records == 1 else f"{records:,} records without text"
-        notes.append(f"{origin}: {are} in {reader.data.column!r}, left out")
+    notes = list(reader.notes)
+    for findings in reader.findings:
+        notes.extend(findings.notes(reader.data.column))
     if config.train and tokenizer.n_vocab < config.train.vocab_size:
         asked = config.train.vocab_size
         notes.append(f"{asked} tokens were asked for, the corpus has merges for {tokenizer.n_vocab}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from sgns_cli.config import DataConfig
+from sgns_cli.corpus.findings import Findings
 from sgns_cli.corpus.source_paths import Source, find_sources
 from sgns_cli.corpus.sources import source_documents
 from sgns_cli.corpus.text_documents import DocumentBatch
@@ -20,14 +21,13 @@ from sgns_cli.errors import SgnsError
 from sgns_cli.token_folder import is_token_folder
 
 SECONDS_BETWEEN_REPORTS = 0.1
-Stage = Literal["tokenizer", "tokens"]
+# waiting for another process, reading and merging to train a tokenizer, then the tokens
+Stage = Literal["waiting", "reading", "merging", "tokens"]
 
 
 @dataclass(frozen=True)
 class TokenizeProgress:
-    """How far a token folder has come; while `stage` is `tokenizer` a BPE is being trained and there are no
-    tokens.
-    """
+    """How far a stage of making a token folder has come; there are tokens only in the last."""
 
     stage: Stage
     documents: int
@@ -71,7 +71,8 @@ class CorpusReader:
     started: float = field(default_factory=time.monotonic)
     documents: int = 0
     bytes: int = 0
-    without_text: dict[str, int] = field(default_factory=dict)  # source -> records of the last pass that had none
+    findings: list[Findings] = field(default_factory=list)  # of the last pass
+    notes: list[str] = field(default_factory=list)  # for people
     _reported: TokenizeProgress | None = None
 
     @property
@@ -87,31 +88,30 @@ class CorpusReader:
     def batches(self, stage: Stage) -> Iterator[DocumentBatch]:
         """All documents, from the start; each batch has at least one."""
         before = self.documents = self.bytes = 0
-        self.without_text.clear()
-        for source in self.sources:
+        self.started = time.monotonic()
+        self.findings = [Findings(source.origin) for source in self.sources]
+        for source, findings in zip(self.sources, self.findings, strict=True):
             if source.kind == "stdin" and self.stdin is not None and self.stdin.seekable():
                 self.stdin.seek(0)
-            for batch in source_documents(source, self.data, stdin=self.stdin):
+            for batch in source_documents(source, self.data, stdin=self.stdin, findings=findings):
                 self.bytes = before + batch.bytes_read
                 self.documents += len(batch.texts)
-                if batch.without_text:
-                    self.without_text[batch.origin] = self.without_text.get(batch.origin, 0) + batch.without_text
-                if batch.texts:
-                    yield batch
-                if stage == "tokenizer":
+                yield batch
+                if stage == "reading":
                     self.report(stage, 0)
             before = self.bytes
 
     def report(self, stage: Stage, tokens: int, *, last: bool = False) -> None:
-        """Tell `progress` how far it is, unless that was just done; the last report is left out only where it
-        would say the same again.
+        """Tell `progress` how far it is, unless that was just done; the first report of a stage and the last one are
+        left out only where they would say the same again.
         """
         seconds = time.monotonic() - self.started
         report = TokenizeProgress(stage, self.documents, tokens, self.bytes, self.bytes_total, seconds)
         before = self._reported
         if self.progress is None or (before and replace(report, seconds=before.seconds) == before):
             return
-        if before and seconds - before.seconds < SECONDS_BETWEEN_REPORTS and not last:
+        new = last or not before or before.stage != stage
+        if before and not new and seconds - before.seconds < SECONDS_BETWEEN_REPORTS:
             return
         self._reported = report
         self.progress(report)

@@ -28,6 +28,11 @@ class Source:
     name: str
 
     @property
+    def origin(self) -> str:
+        """Its name for people."""
+        return "standard input" if self.kind == "stdin" else self.name
+
+    @property
     def size(self) -> int | None:
         """Bytes on disk, where that says how much there is to read."""
         return Path(self.name).stat().st_size if self.kind == "text" else None
@@ -108,8 +113,6 @@ def _is_known(path: Path) -> bool:
 
 
 def _file_source(path: Path) -> Source:
-    if path.suffix.lower() == ".zst":
-        raise SgnsError(f"{path}: .zst is not read directly", f"unpack it, or pipe it: zstdcat {path} | sgns ... -")
     return Source("records" if inner_suffix(path) in RECORDS else "text", str(path))
 
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sgns_cli.config import DataConfig
+from sgns_cli.corpus.findings import Findings
 from sgns_cli.corpus.source_paths import RECORDS, Source, find_sources, inner_suffix, split_hub_name
-from sgns_cli.corpus.text_documents import DocumentBatch, file_documents, read_blocks, stream_documents
+from sgns_cli.corpus.text_documents import BLOCK, DocumentBatch, file_documents, read_blocks, stream_documents
 from sgns_cli.errors import SgnsError
 
-RECORDS_AT_ONCE = 1000
+RECORDS_AT_ONCE = 100  # that `datasets` holds in memory
 HUB_SECONDS = 5.0
 
 
@@ -47,36 +48,51 @@ def count_bytes(data: DataConfig, *, at_most: int) -> int | None:
     return size
 
 
-def source_documents(source: Source, data: DataConfig, *, stdin: BinaryIO | None = None) -> Iterator[DocumentBatch]:
-    """The documents of one source."""
+def source_documents(
+    source: Source, data: DataConfig, *, stdin: BinaryIO | None = None, findings: Findings | None = None
+) -> Iterator[DocumentBatch]:
+    """The documents of one source; `findings` is told what is odd in it."""
+    findings = findings or Findings(source.origin)
     if source.kind == "text":
-        return file_documents(Path(source.name), document=data.document, lowercase=data.lowercase, errors=data.errors)
+        return file_documents(
+            Path(source.name), document=data.document, lowercase=data.lowercase, errors=data.errors, findings=findings
+        )
     if source.kind == "stdin":
-        blocks = read_blocks(stdin or sys.stdin.buffer, "standard input", errors=data.errors)
-        return stream_documents(blocks, "standard input", document=data.document, lowercase=data.lowercase)
+        blocks = read_blocks(stdin or sys.stdin.buffer, source.origin, errors=data.errors, findings=findings)
+        return stream_documents(blocks, source.origin, document=data.document, lowercase=data.lowercase)
     records = _hub_records(source.name) if source.kind == "hub" else _file_records(Path(source.name), data)
-    return _record_documents(records, source.name, data)
+    return _record_documents(records, source.origin, data, findings)
 
 
 def _record_documents(
-    records: Iterable[dict[str, list[Any]]], origin: str, data: DataConfig
+    records: Iterable[dict[str, list[Any]]], origin: str, data: DataConfig, findings: Findings
 ) -> Iterator[DocumentBatch]:
-    """The column's texts; a record in which it is missing, null or empty is no document, and is counted."""
+    """The column's texts in batches of about BLOCK; a record in which it is missing, null or empty is no document, and
+    is counted.
+    """
     number = 1
     bytes_read = 0
+    batch: list[str] = []
+    size = 0
     for columns in records:
         if data.column not in columns:
             raise _missing_column(origin, data.column, list(columns))
-        texts = [text for text in columns[data.column] if text not in (None, "")]
-        for text in texts:
+        for text in columns[data.column]:
+            if text in (None, ""):
+                findings.without_text += 1
+                continue
             if not isinstance(text, str):
                 what = f"{origin}: column {data.column!r} holds {type(text).__name__}, not text"
                 raise SgnsError(what, f"give --set data.column=NAME; the columns are: {', '.join(columns)}")
-        if data.lowercase:
-            texts = [text.lower() for text in texts]
-        bytes_read += sum(map(len, texts))
-        yield DocumentBatch(origin, number, texts, bytes_read, len(columns[data.column]) - len(texts))
-        number += len(texts)
+            batch.append(text.lower() if data.lowercase else text)
+            size += len(text)
+            if size >= BLOCK:
+                bytes_read += size
+                yield DocumentBatch(origin, number, batch, bytes_read)
+                number += len(batch)
+                batch, size = [], 0
+    if batch:
+        yield DocumentBatch(origin, number, batch, bytes_read + size)
 
 
 def _missing_column(origin: str, column: str, there: list[str]) -> SgnsError:
@@ -85,7 +101,7 @@ def _missing_column(origin: str, column: str, there: list[str]) -> SgnsError:
 
 
 def _file_records(path: Path, data: DataConfig) -> Iterator[dict[str, list[Any]]]:
-    """Records of a .jsonl, .csv, .tsv or .parquet file, a dict of columns for each thousand."""
+    """Records of a .jsonl, .csv, .tsv or .parquet file, a dict of columns for each hundred."""
     inner = inner_suffix(path)
     options: dict[str, Any] = {}
     if RECORDS[inner] == "csv":

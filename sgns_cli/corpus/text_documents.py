@@ -1,5 +1,4 @@
-r"""Plain text to documents: files are read in large blocks, decoded as they come, and cut into lines or
-paragraphs.
+r"""Plain text to documents: files are read in blocks, decoded as they come, and cut into lines or paragraphs.
 
 Only \n and \r\n end a line. A byte-order mark at the start is dropped. Memory is a block and the longest
 document. Which files are read is sources.py's business.
@@ -9,6 +8,7 @@ import bz2
 import codecs
 import gzip
 import lzma
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,10 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
+from sgns_cli.corpus.findings import Findings, looks_like
 from sgns_cli.errors import SgnsError
 
-BLOCK = 2**20
-COMPRESSED = (".gz", ".xz", ".bz2")
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+BLOCK = 2**18  # one batch: encoding 256 KB at a time is faster than 64 KB or 1 MB, by some tenth
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+FEW_NULS = 16  # in the first block: more of them, and more than one byte in ten, make a file no text
 BYTE_ORDER_MARK = "\ufeff"
 Errors = Literal["strict", "replace"]
 
@@ -32,7 +39,6 @@ class DocumentBatch:
     first: int  # the number of the first document in its source, from 1
     texts: list[str]
     bytes_read: int  # of this source so far, as it lies on disk
-    without_text: int = 0  # records read for this batch that had no text
 
 
 @dataclass(frozen=True)
@@ -42,20 +48,25 @@ class TextBlock:
 
 
 def file_documents(
-    path: Path, *, document: Literal["line", "paragraph", "file"], lowercase: bool, errors: Errors
+    path: Path,
+    *,
+    document: Literal["line", "paragraph", "file"],
+    lowercase: bool,
+    errors: Errors,
+    findings: Findings | None = None,
 ) -> Iterator[DocumentBatch]:
     """The documents of a text file, compressed or not. Raises SgnsError if it is unreadable or not UTF-8."""
     with ExitStack() as stack:
         try:
             raw = stack.enter_context(path.open("rb"))
             stream = stack.enter_context(_decompressed(raw, path.suffix.lower()))
-            blocks = read_blocks(stream, str(path), errors=errors, raw=raw)
+            blocks = read_blocks(stream, str(path), errors=errors, raw=raw, findings=findings)
             yield from stream_documents(blocks, str(path), document=document, lowercase=lowercase)
         except OSError as error:
             raise SgnsError(
                 f"cannot read {path}: {error.strerror or error}", "check the file and its rights"
             ) from error
-        except (EOFError, zlib.error, lzma.LZMAError) as error:
+        except (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError) as error:
             raise SgnsError(
                 f"cannot unpack {path}: {error}", "the file is damaged or cut short; fetch it again"
             ) from error
@@ -68,13 +79,18 @@ def _decompressed(raw: BinaryIO, suffix: str) -> BinaryIO:
         return cast(BinaryIO, lzma.LZMAFile(raw))
     if suffix == ".bz2":
         return cast(BinaryIO, bz2.BZ2File(raw))
+    if suffix == ".zst":
+        return cast(BinaryIO, zstd.ZstdFile(raw))
     return raw
 
 
-def read_blocks(stream: BinaryIO, name: str, *, errors: Errors, raw: BinaryIO | None = None) -> Iterator[TextBlock]:
-    """Decode a stream block by block. Raises SgnsError with the offset in `stream` of a byte that is not
-    UTF-8.
+def read_blocks(
+    stream: BinaryIO, name: str, *, errors: Errors, raw: BinaryIO | None = None, findings: Findings | None = None
+) -> Iterator[TextBlock]:
+    """Decode a stream block by block. Raises SgnsError with the offset in `stream` of a byte that is not UTF-8, and
+    for a stream that looks like no text at all, unless errors are to be replaced.
     """
+    findings = findings or Findings(name)
     data = b""
     offset = 0  # of data[0] in the stream
     start = True
@@ -84,12 +100,11 @@ def read_blocks(stream: BinaryIO, name: str, *, errors: Errors, raw: BinaryIO | 
         try:
             text, used = codecs.utf_8_decode(data, errors, not block)
         except UnicodeDecodeError as error:
-            at = offset + error.start
-            utf16 = " (it looks like UTF-16)" if at == 0 and data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
-            raise SgnsError(
-                f"{name} is not UTF-8 at byte {at}: 0x{data[error.start]:02X}{utf16}",
-                "convert it to UTF-8, or give --set data.errors=replace",
-            ) from error
+            wrong = f"is not UTF-8 at byte {offset + error.start}: 0x{data[error.start]:02X}"
+            raise _no_text(name, wrong, data, offset) from error
+        findings.look(text, data[:used], offset)
+        if errors == "strict" and offset == 0 and findings.nul_bytes > max(FEW_NULS, used // 10):
+            raise _no_text(name, f"is no text: {findings.nul_bytes:,} of its first {used:,} bytes are NUL", data, 0)
         offset += used
         data = data[used:]
         if start and text:
@@ -99,6 +114,13 @@ def read_blocks(stream: BinaryIO, name: str, *, errors: Errors, raw: BinaryIO | 
             yield TextBlock(text, raw.tell() if raw and raw.seekable() else offset)
         if not block:
             return
+
+
+def _no_text(name: str, wrong: str, data: bytes, offset: int) -> SgnsError:
+    return SgnsError(
+        f"{name} {wrong}{looks_like(data, at_start=offset == 0)}",
+        "convert it to UTF-8, leave it out, or give --set data.errors=replace",
+    )
 
 
 def stream_documents(

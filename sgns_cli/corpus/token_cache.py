@@ -7,17 +7,21 @@ the tokenizer. What is found under a key is checked whole before it is used.
 import hashlib
 import json
 import os
-from contextlib import ExitStack
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sgns_cli.config import DEFAULT_ENCODING, DataConfig, TokenizerConfig
-from sgns_cli.corpus.build import build_token_folder, resolve_pattern
-from sgns_cli.corpus.reader import Report, find_text_sources, spool
+from sgns_cli.corpus.build import build_token_folder, resolve_pattern, skipped_documents
+from sgns_cli.corpus.reader import Report, TokenizeProgress, find_text_sources, spool
 from sgns_cli.corpus.source_paths import Source
 from sgns_cli.corpus.token_store import TokenStore, open_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, encoding_names, open_encoding
 from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.folders import unfinished, writing
+from sgns_cli.locks import Held, locked
 from sgns_cli.token_folder import FORMAT_VERSION, is_token_folder
 
 SAMPLE = 2**16  # bytes read at the start, the middle and the end of each file
@@ -35,24 +39,66 @@ def cached_token_folder(
     """The token folder of these sources: the source itself if it is one, else <cache>/<key>, built if need
     be.
 
-    A cached folder that is damaged is built again. A data set of the hub counts as unchanged as long as its
-    name is the same.
+    A cached folder that is damaged is built again; one that another process is building is waited for. A data set of
+    the hub counts as unchanged as long as its name is the same. Raises SgnsError for a corpus of which documents had
+    to be skipped, unless `data.errors` is `replace`.
     """
     if len(data.sources) == 1 and is_token_folder(Path(data.sources[0]).expanduser()):
-        return open_source_folder(Path(data.sources[0]).expanduser(), data, tokenizer)
+        store = open_source_folder(Path(data.sources[0]).expanduser(), data, tokenizer)
+    else:
+        store = _cached(data, tokenizer, cache, progress, threads, stdin)
+    if store.meta.get("skipped") and data.errors == "strict":
+        raise skipped_documents(
+            store.meta["skipped"], "cut them into lines, or train without them: --set data.errors=replace"
+        )
+    return store
+
+
+def _cached(
+    data: DataConfig,
+    tokenizer: TokenizerConfig,
+    cache: Path,
+    progress: Report | None,
+    threads: int,
+    stdin: BinaryIO | None,
+) -> TokenStore:
     sources = find_text_sources(data)
     with ExitStack() as stack:
         if any(source.kind == "stdin" for source in sources):
             stdin = stack.enter_context(spool(stdin))
         folder = cache / _key(sources, data, tokenizer, stdin)
+        stack.enter_context(_held(folder, progress))
         if is_token_folder(folder):
             try:
                 return open_token_store(folder, verify=True)
             except SgnsError:
                 pass  # damaged, or of an older version: built again below
+        _remove_debris(cache)
         return build_token_folder(
             data, tokenizer, folder, overwrite=True, progress=progress, threads=threads, stdin=stdin
         )
+
+
+@contextmanager
+def _held(folder: Path, progress: Report | None) -> Iterator[None]:
+    """Hold a folder of the cache, after a wait if need be, for another run may want the same corpus."""
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder))
+        except Held:
+            if progress:
+                progress(TokenizeProgress("waiting", 0, 0, 0, None, 0.0))
+            stack.enter_context(locked(folder, wait=True))
+        yield
+
+
+def _remove_debris(cache: Path) -> None:
+    """Remove what processes left that were killed while they built a folder here."""
+    for hidden, folder in unfinished(cache):
+        with suppress(Held), locked(folder):
+            shutil.rmtree(hidden, ignore_errors=True)
 
 
 def open_source_folder(folder: Path, data: DataConfig, tokenizer: TokenizerConfig) -> TokenStore:
@@ -74,7 +120,7 @@ def open_source_folder(folder: Path, data: DataConfig, tokenizer: TokenizerConfi
             "name no tokenizer: a token folder brings its own",
         )
     made_with = store.meta.get("options", {})
-    for key, value in data.model_dump(exclude={"sources"}, exclude_defaults=True).items():
+    for key, value in data.model_dump(exclude={"sources", "errors"}, exclude_defaults=True).items():
         if made_with.get(key) != value:
             raise UsageError(
                 f"data.{key} is {json.dumps(value)}, and {folder} was made with {json.dumps(made_with.get(key))}",

@@ -5,12 +5,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from sgns_cli.config import DataConfig, TokenizerConfig
-from sgns_cli.corpus.build import corpus_notes, make_tokenizer, no_tokens
+from sgns_cli.corpus.build import corpus_notes, make_tokenizer, no_tokens, skipped_document
 from sgns_cli.corpus.reader import CorpusReader, find_text_sources, spool
+from sgns_cli.corpus.sample import utf8_length
 from sgns_cli.corpus.token_cache import open_source_folder
-from sgns_cli.corpus.tokenizer import WHITESPACE
+from sgns_cli.corpus.tokenizer import WHITESPACE, EncodeError
 from sgns_cli.token_folder import is_token_folder
 
 
@@ -29,6 +31,7 @@ class TokenStream:
     data: DataConfig
     tokenizer: TokenizerConfig
     notes: list[str] = field(default_factory=list)
+    skipped: list[dict[str, Any]] = field(default_factory=list)  # documents that the tokenizer gave up on
 
     def __iter__(self) -> Iterator[Tokens]:
         """Every document, in order. Raises SgnsError if there is none, as a token folder's writer does."""
@@ -50,12 +53,17 @@ class TokenStream:
             if reader.has_stdin and (self.tokenizer.train or self.tokenizer.encoding == WHITESPACE):
                 reader.stdin = stack.enter_context(spool(None))
             encoder = make_tokenizer(reader, self.tokenizer)
-            for text in (text for batch in reader.batches("tokens") for text in batch.texts):
-                tokens = Tokens(encoder.encode(text).tolist(), encoder.token_bytes)
-                yield tokens
-                text_bytes += len(text.encode(errors="replace"))
-                token_bytes += sum(len(encoder.token_bytes(id) or b"") for id in tokens.ids)
+            for batch in reader.batches("tokens"):
+                for number, text in enumerate(batch.texts, start=batch.first):
+                    try:
+                        tokens = Tokens(encoder.encode(text).tolist(), encoder.token_bytes)
+                    except EncodeError as error:
+                        self.skipped.append(skipped_document(batch.origin, number, error))
+                        continue
+                    yield tokens
+                    text_bytes += utf8_length(text)
+                    token_bytes += sum(len(encoder.token_bytes(id) or b"") for id in tokens.ids)
         if token_bytes == 0:
-            raise no_tokens(reader, [])
+            raise no_tokens(reader, self.skipped)
         covered = None if encoder.kind == WHITESPACE else token_bytes
         self.notes += corpus_notes(reader, self.tokenizer, encoder, text_bytes, covered)
