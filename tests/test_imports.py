@@ -31,7 +31,7 @@ IMPORTERS = {
     "tiktoken": ["corpus/tokenizer.py"],
     "tiktoken_ext": ["corpus/tokenizer.py"],
     "rustbpe": ["corpus/bpe_worker.py"],
-    "regex": ["corpus/bpe_worker.py"],
+    "regex": ["corpus/bpe_trainer.py"],
     "requests": ["corpus/rank_files.py"],
     "pydantic": ["config.py", "config_file.py"],
     "yaml": ["config_file.py", "yaml_text.py"],

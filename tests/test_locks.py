@@ -1,31 +1,18 @@
 """Holding a folder: by one process at a time, and by none that is dead."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import holding
 
 from sgns_cli.locks import Held, locked
-
-HOLD = """
-import sys
-from pathlib import Path
-from sgns_cli.locks import locked
-with locked(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture
 def holder(tmp_path):
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path / "folder")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
+    with holding(tmp_path / "folder") as process:
         assert process.stdout.readline() == b"held\n"
         yield process
-        process.kill()
 
 
 def test_what_another_process_holds_is_refused_until_it_ends(tmp_path, holder):
@@ -48,16 +35,11 @@ def test_what_a_killed_process_held_is_free(tmp_path, holder):
 
 
 def test_one_can_wait(tmp_path, holder):
-    waiter = subprocess.Popen(
-        [sys.executable, "-c", HOLD.replace("argv[1])", "argv[1]), wait=True"), str(tmp_path / "folder")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with waiter:
+    with holding(tmp_path / "folder") as waiter:
         holder.stdin.close()
         assert waiter.stdout.readline() == b"held\n"
         waiter.stdin.close()
-    assert waiter.returncode == 0
+        assert waiter.wait() == 0
 
 
 def test_there_is_nothing_to_hold_in_a_folder_that_is_not_there(tmp_path):

@@ -56,6 +56,7 @@ def _ask_worker(texts: Iterable[str], vocab_size: int, pattern: str, threads: in
             complaint = worker.stderr.read().decode(errors="replace").strip()
         except BaseException:
             worker.kill()
+            worker.wait()
             _close(worker.stdin)
             raise
     if worker.returncode == 0:
