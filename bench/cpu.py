@@ -14,8 +14,6 @@ import datetime
 import importlib.metadata
 import importlib.util
 import json
-import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -25,17 +23,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import report
+from processes import ELTEC, HERE, Record, environment, run, sgns, worker
 
-HERE = Path(__file__).resolve().parent
-ELTEC = HERE.parent.parent / "shared" / "corpora" / "eltec-eng.txt.xz"
 KJV = HERE.parent / "data" / "kjv.txt"
 PEERS = ("gensim", "fasttext")
 PARTS = ("throughput", "busy", "arithmetic", "memory", "whole", "quality")
 MIN_COUNT = 5
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -76,62 +71,6 @@ class Settings:
     threads: int
     epochs: int = 1
     seed: int = 1
-
-
-@dataclass(frozen=True)
-class Process:
-    """What a process printed last, how long it took, and its peak memory."""
-
-    record: Record
-    seconds: float
-    peak_mb: float
-    anonymous_mb: float  # 0 where nobody watched
-
-
-def run(command: Sequence[str | Path], *, watch: bool = False) -> Process:
-    """Run a command to its end; `watch` samples its anonymous memory (Linux). Its last line is JSON, or nothing is."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        began = time.perf_counter()
-        process = subprocess.Popen([str(part) for part in command], stdout=out, stderr=errors)
-        anonymous = 0
-        try:
-            pid = 0
-            while not pid:
-                pid, status, usage = os.wait4(process.pid, os.WNOHANG if watch else 0)
-                if not pid:
-                    anonymous = max(anonymous, _anonymous_kb(process.pid))
-                    time.sleep(0.005)
-            seconds = time.perf_counter() - began
-            process.returncode = os.waitstatus_to_exitcode(status)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                process.wait()
-        out.seek(0)
-        errors.seek(0)
-        if process.returncode:
-            raise SystemExit(f"{' '.join(map(str, command))}\nfailed:\n{errors.read().decode()[-2000:]}")
-        printed = out.read().decode().splitlines()
-    peak = usage.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
-    record = json.loads(printed[-1]) if printed and printed[-1].startswith("{") else {}
-    return Process(record, seconds, peak, anonymous / 1024)
-
-
-def _anonymous_kb(pid: int) -> int:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    except OSError:
-        return 0
-    return int(status.split("RssAnon:")[1].split()[0]) if "RssAnon:" in status else 0
-
-
-def worker(name: str, *, file: str = "peers.py", **options: object) -> list[str]:
-    """The command of a worker."""
-    return [sys.executable, str(HERE / file), name, json.dumps(options, default=str)]
-
-
-def sgns(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "sgns_cli", *map(str, arguments)]
 
 
 def training_command(trainer: str, corpus: Corpus, settings: Settings, output: Path) -> list[str]:
@@ -314,36 +253,10 @@ class Bench:
             settings, folder = Settings(100, self.plan.subsamples[-1], self.threads[-1]), self._folder()
             folder.mkdir(parents=True)
             command = training_command("sgns", corpus, settings, folder / "model")
-            matrices = run([*command, "--dry-run"]).record["memory_bytes"] / 2**20
+            matrices = run([*command, "--dry-run"]).record["matrix_bytes"] / 2**20
             peak = run(command, watch=True).anonymous_mb
             row = {"corpus": corpus.name, "dim": settings.dim, "threads": settings.threads, "anonymous_mb": peak}
             yield row | {"matrices_mb": matrices, "imports_mb": imports, "beyond_mb": peak - matrices - imports}
-
-
-def environment(threads: Sequence[int]) -> Record:
-    """Versions and machine."""
-    names = ("sgns-cli", "numpy", "numba", "llvmlite", "gensim", "fasttext-wheel", "fasttext", "scipy")
-    versions = {"python": platform.python_version()}
-    for name in names:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
-        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
-    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-    return {
-        "date": now,
-        "processor": model,
-        "cores": os.cpu_count(),
-        "load": os.getloadavg(),
-        "threads": list(threads),
-        "system": platform.platform(),
-        "versions": versions,
-    }
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -65,14 +65,32 @@ class Console:
         flush()
 
     def facts(self, record: Record) -> None:
-        """Print one record; on a terminal a line for each of its values."""
+        """Print one record; on a terminal a line for each of its values, and for each of a list."""
         if self.json or not is_terminal(sys.stdout):
             self.records([record])
         else:
             width = max(map(len, record))
             for name, value in record.items():  # no table: a terminal wraps a long line so that it can be copied
-                _write(f"{name:<{width}}   {_table_cell(value) if isinstance(value, float) else _cell(value)}\n")
+                values = value if isinstance(value, list) and value else [value]
+                for index, one in enumerate(values):
+                    label = "" if index else name
+                    _write(f"{label:<{width}}   {_table_cell(one) if isinstance(one, float) else _cell(one)}\n")
             flush()
+
+    def report(self, facts: Record, tables: Mapping[str, Sequence[Record]], *, spare: Sequence[str] = ()) -> None:
+        """Print one record and what belongs to it as tables by name: on a terminal one below the other, with --json
+        as lists in the record. In a pipe the record alone: all rows of TSV have the same columns.
+        """
+        if self.json:
+            self.records([{**facts, **tables}])
+            return
+        self.facts(facts)
+        if is_terminal(sys.stdout):
+            _write("\n")
+            for name, records in tables.items():
+                if records:
+                    _write(name.replace("_", " ") + "\n")
+                    self.records(records, spare=spare)
 
     def note(self, text: str) -> None:
         """Say something beside the data, on stderr."""
@@ -171,7 +189,7 @@ def _cell(value: object) -> str:
 
 def _table_cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) >= 1 else f"{value:.3f}"
+        return f"{value:.3f}" if abs(value) < 1 else f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
     if isinstance(value, list | tuple):
         cells = [_table_cell(item) for item in value[:TABLE_NUMBERS]]
         return " ".join(cells if len(value) <= TABLE_NUMBERS else [*cells, "…"])
@@ -245,17 +263,18 @@ def _bar() -> Iterator[ShowStage]:
 
 @contextmanager
 def _lines() -> Iterator[ShowStage]:
-    """A line now and then: the first stage, one every LINE_SECONDS, and the last."""
+    """A line now and then: where something begins, one every LINE_SECONDS, and the last."""
     shown_at = -math.inf
+    doing = ""
     waiting: Stage | None = None
 
     def show(stage: Stage) -> None:
-        nonlocal shown_at, waiting
+        nonlocal shown_at, doing, waiting
         waiting = stage
         now = time.monotonic()
-        if now - shown_at >= LINE_SECONDS:
+        if stage.doing != doing or now - shown_at >= LINE_SECONDS:
             _complain(stage.line + "\n")
-            shown_at, waiting = now, None
+            shown_at, doing, waiting = now, stage.doing, None
 
     try:
         yield show

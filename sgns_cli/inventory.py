@@ -8,9 +8,21 @@ from typing import Any
 
 from sgns_cli.errors import SgnsError
 from sgns_cli.run_folder import read_state, resolve_step, run_folders, step_number, steps
-from sgns_cli.token_folder import CACHE, is_token_folder, read_meta
+from sgns_cli.token_folder import CACHE, META, damaged, is_token_folder, read_meta
 
 Facts = dict[str, Any]
+TOLD = {  # what meta.json of a token folder says, and as what
+    "tokens": int,
+    "documents": int,
+    "types": int,
+    "dtype": str,
+    "tokenizer": dict,
+    "bytes": int,
+    "sources": list,
+    "skipped": list,
+    "notes": list,
+    "checksums": dict,
+}
 
 
 def describe(path: Path) -> Facts:
@@ -40,21 +52,26 @@ def describe_run(path: Path) -> Facts:
     facts |= {"loss": metrics.get("loss"), "held_out_loss": metrics.get("held_out_loss")}
     for name in ("n_vocab", "dim", "min_count", "positions", "context_length", "seed"):
         facts[name] = state.get(name)
-    return facts | {"bytes": size(path)}
+    return facts | {"disk_bytes": size(path)}
 
 
 def describe_tokens(path: Path) -> Facts:
-    """Facts about a token folder. Raises SgnsError if it is of another format, or a file of it is missing."""
+    """Facts about a token folder, as its meta.json has them: corpus/report.py has those of the other files.
+
+    Raises SgnsError if it is of another format, or a file of it is missing.
+    """
     meta = read_meta(path)
-    missing = [name for name in meta.get("checksums") or {} if not (path / name).is_file()]
+    wrong = [name for name, kind in TOLD.items() if not isinstance(meta.get(name), kind)]
+    if wrong:
+        raise damaged(path, f"{META} says nothing proper of `{wrong[0]}`")
+    missing = [name for name in meta["checksums"] if not (path / name).is_file()]
     if missing:
-        raise SgnsError(f"{path} is damaged: {missing[0]} is missing", "remove it and make it again")
-    tokenizer = meta.get("tokenizer") or {}
-    facts: Facts = {"kind": "tokens", "path": str(path)}
-    for name in ("tokens", "documents", "types", "dtype"):
-        facts[name] = meta.get(name)
-    facts |= {"tokenizer": tokenizer.get("name"), "n_vocab": tokenizer.get("n_vocab")}
-    return facts | {"sources": meta.get("sources"), "skipped": len(meta.get("skipped") or []), "bytes": size(path)}
+        raise damaged(path, f"{missing[0]} is missing")
+    facts: Facts = {"kind": "tokens", "path": str(path), "sources": meta["sources"]}
+    facts |= {"tokenizer": meta["tokenizer"].get("name"), "n_vocab": meta["tokenizer"].get("n_vocab")}
+    for name in ("dtype", "documents", "tokens", "types"):
+        facts[name] = meta[name]
+    return facts | {"skipped": len(meta["skipped"]), "disk_bytes": size(path), "text_bytes": meta["bytes"]}
 
 
 def list_here(runs: Path) -> tuple[list[Facts], list[SgnsError]]:
@@ -69,7 +86,7 @@ def list_here(runs: Path) -> tuple[list[Facts], list[SgnsError]]:
         except SgnsError as error:
             failed.append(error)
             continue
-        names = ("kind", "path", "step", "tokens", "loss", "held_out_loss", "n_vocab", "dim", "bytes")
+        names = ("kind", "path", "step", "tokens", "loss", "held_out_loss", "n_vocab", "dim", "disk_bytes")
         listed.append({name: facts.get(name) for name in names})
     return listed, failed
 

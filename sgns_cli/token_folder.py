@@ -43,3 +43,8 @@ def read_meta(folder: Path) -> dict[str, Any]:
         found = meta.get("format_version")
         raise SgnsError(f"{folder} has format {found}, and this version reads {FORMAT_VERSION}", "make it again")
     return meta
+
+
+def damaged(folder: Path, why: str) -> SgnsError:
+    """What to say of a token folder that is not as it was written."""
+    return SgnsError(f"{folder} is damaged: {why}", "remove it and make it again")

@@ -1,6 +1,7 @@
 """info and init, as people run them."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,8 +40,19 @@ def test_a_token_folder_and_what_is_here(sgns: Sgns, tmp_path: Path, word_run: W
         ("run", "runs/words"),
         ("tokens", "runs/.tokens/0123"),
     ]
+    assert all(facts["disk_bytes"] > 0 and len(facts) == 9 for facts in listed)
     assert result.code == 1
     assert "is damaged" in result.err
+
+
+def test_the_listing_opens_no_token_folder(sgns: Sgns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text.txt").write_text("a b a", encoding="utf-8")
+    assert sgns("tokenize", "text.txt", "--encoding", "whitespace", "-o", "runs/.tokens/0123").code == 0
+    listing = sgns("info", "--json")
+    monkeypatch.setitem(sys.modules, "sgns_cli.corpus.report", None)  # an import of it fails
+    assert sgns("info", "--json") == listing
+    assert json.loads(listing.out)["tokens"] == 3
+    assert sgns("info", "runs/.tokens/0123").code == 1
 
 
 def test_nothing_here(sgns: Sgns, tmp_path: Path) -> None:

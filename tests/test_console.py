@@ -169,9 +169,11 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(
 
 def test_tokenizing_progress(capsys: pytest.CaptureFixture[str]) -> None:
     for report, line in (
-        (Tokenized(1_000_000), "tokenizing  25%  1 MB  1.23 M tokens  500 kB/s  6 s left\n"),
-        (Tokenized(1_000_000, None), "tokenizing 1 MB  1.23 M tokens  500 kB/s\n"),
-        (Tokenized(12, None, stage="tokenizer", tokens=0, seconds=0), "training the tokenizer 12 B\n"),
+        (Tokenized(1_000_000), "tokenizing  25%  1 MB  500 kB/s  617 k tokens/s  6 s left\n"),
+        (Tokenized(1_000_000, None), "tokenizing 1 MB  500 kB/s  617 k tokens/s\n"),
+        (Tokenized(12, None, stage="reading", tokens=0, seconds=0), "reading 12 B\n"),
+        (Tokenized(1_000_000, stage="merging", tokens=0), "training the tokenizer on 1 MB\n"),
+        (Tokenized(0, stage="waiting", tokens=0), "waiting for another process that tokenizes the same corpus\n"),
     ):
         with Console().tokenize_progress() as show:
             show(report)

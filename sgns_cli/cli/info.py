@@ -26,12 +26,18 @@ def info(
 ) -> None:
     """Show what a run, a step or a token folder holds, or list the ones here."""
     from sgns_cli.inventory import describe, list_here
+    from sgns_cli.token_folder import is_token_folder
 
     console = Console(json=json, quiet=quiet)
     if encodings:
         if path is not None:
             raise UsageError("--encodings takes no path", "leave out one of them")
         console.records(_encodings())
+    elif path is not None and is_token_folder(path):
+        from sgns_cli.corpus.report import describe_corpus
+
+        report = describe_corpus(path)
+        console.report(report.facts, report.tables, spare=["bytes", "start"])
     elif path is not None:
         console.facts(describe(path))
     else:

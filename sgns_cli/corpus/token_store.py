@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
-from sgns_cli.errors import SgnsError
 from sgns_cli.folders import checksum, publish_folder, write_json
 from sgns_cli.npy import write_npy
-from sgns_cli.token_folder import COUNTS, DOCUMENTS, FORMAT_VERSION, META, TOKENIZER, TOKENS, read_meta
+from sgns_cli.token_folder import COUNTS, DOCUMENTS, FORMAT_VERSION, META, TOKENIZER, TOKENS, damaged, read_meta
 
 TOKENS_AT_ONCE = 2**20
 DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
@@ -63,40 +62,37 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
         checksums = dict(meta["checksums"])
         facts = [checksums[TOKENS], checksums[DOCUMENTS], meta["tokenizer"]["fingerprint"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(folder, f"{META} lacks what it should say") from error
+        raise damaged(folder, f"{META} lacks what it should say") from error
     if not all(isinstance(fact, str) for fact in facts) or n_tokens < 1 or n_documents < 1:
-        raise _damaged(folder, f"{META} lacks what it should say")
+        raise damaged(folder, f"{META} lacks what it should say")
     if (folder / TOKENS).stat().st_size != n_tokens * dtype.itemsize:
-        raise _damaged(folder, f"{TOKENS} has not the size of {n_tokens} tokens")
+        raise damaged(folder, f"{TOKENS} has not the size of {n_tokens} tokens")
     if verify:
-        _verify(folder, checksums)
+        verify_files(folder, checksums)
     tokens = np.memmap(folder / TOKENS, dtype=dtype, mode="r")
     documents = _load_array(folder / DOCUMENTS, n_documents + 1, mmap=True)
     counts = _load_array(folder / COUNTS, n_vocab, mmap=False)
     if documents[0] != 0 or documents[-1] != n_tokens or counts.sum() != n_tokens:
-        raise _damaged(folder, "its files do not fit each other")
+        raise damaged(folder, "its files do not fit each other")
     return TokenStore(folder, tokens, documents, counts, meta)
 
 
-def _verify(folder: Path, checksums: Mapping[str, Any]) -> None:
+def verify_files(folder: Path, checksums: Mapping[str, Any]) -> None:
+    """Read files whole and compare their SHA-256s, by name. Raises SgnsError for one that is missing or differs."""
     for name, expected in checksums.items():
         path = folder / name
         if not path.is_file() or checksum(path) != expected:
-            raise _damaged(folder, f"{name} is not what was written")
+            raise damaged(folder, f"{name} is not what was written")
 
 
 def _load_array(path: Path, length: int, *, mmap: bool) -> NDArray[np.int64]:
     try:
         array: NDArray[np.int64] = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise _damaged(path.parent, f"{path.name} cannot be read") from error
+        raise damaged(path.parent, f"{path.name} cannot be read") from error
     if array.shape != (length,) or array.dtype != np.dtype("<i8"):
-        raise _damaged(path.parent, f"{path.name} is not {length} int64 numbers")
+        raise damaged(path.parent, f"{path.name} is not {length} int64 numbers")
     return array
-
-
-def _damaged(folder: Path, why: str) -> SgnsError:
-    return SgnsError(f"{folder} is damaged: {why}", "remove it and make it again")
 
 
 def dtype_for(n_vocab: int) -> np.dtype[Any]:

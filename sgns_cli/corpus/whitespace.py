@@ -6,6 +6,7 @@ puts them in their final order. A string outside the vocabulary has no id and is
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +29,10 @@ class WhitespaceTokenizer:
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
-        self._ids = {token: id for id, token in enumerate(tokens)}
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {token: id for id, token in enumerate(self._tokens)}
 
     @property
     def n_vocab(self) -> int:
