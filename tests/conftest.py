@@ -21,7 +21,8 @@ from hypothesis import settings
 
 from sgns_cli import run_folder
 from sgns_cli.cli import main
-from sgns_cli.corpus.tokenizer import BpeTokenizer, Tokenizer
+from sgns_cli.corpus.bpe import BpeTokenizer
+from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.corpus.whitespace import WhitespaceTokenizer
 from sgns_cli.folders import write_json
 from sgns_cli.tensors import whole, write_tensors

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 
 from sgns_cli.config import PATTERNS, DataConfig, TokenizerConfig, TrainTokenizerConfig
 from sgns_cli.corpus import text_documents
+from sgns_cli.corpus.bpe import SEPARATOR
 from sgns_cli.corpus.bpe_trainer import train_bpe
 from sgns_cli.corpus.build import build_token_folder
 from sgns_cli.corpus.token_store import TokenStore, open_token_store
-from sgns_cli.corpus.tokenizer import SEPARATOR
 
 THREADS = [1, 2, 5]
 KJV = (Path(__file__).parents[1] / "data" / "kjv.txt").read_text(encoding="utf-8")

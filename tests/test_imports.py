@@ -28,7 +28,7 @@ IMPORTERS = {
     "llvmlite": ["training/"],
     "datasets": ["corpus/sources.py"],
     "huggingface_hub": ["corpus/sources.py"],
-    "tiktoken": ["corpus/tokenizer.py"],
+    "tiktoken": ["corpus/bpe.py", "corpus/tokenizer.py"],
     "tiktoken_ext": ["corpus/tokenizer.py"],
     "rustbpe": ["corpus/bpe_worker.py"],
     "regex": ["corpus/bpe_trainer.py"],

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from test_cli_main import HEAVY, run_python
 
 from sgns_cli.corpus import report
+from sgns_cli.corpus.bpe import BpeTokenizer
 from sgns_cli.corpus.report import CHARACTERS, CLASSES, describe_corpus
 from sgns_cli.corpus.token_store import dtype_for, write_token_store
-from sgns_cli.corpus.tokenizer import BpeTokenizer, Tokenizer
+from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.corpus.whitespace import WhitespaceTokenizer
 from sgns_cli.errors import SgnsError
 

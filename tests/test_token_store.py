@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sgns_cli.corpus import token_store
+from sgns_cli.corpus.bpe import BpeTokenizer
 from sgns_cli.corpus.token_store import dtype_for, open_token_store, write_token_store
-from sgns_cli.corpus.tokenizer import BpeTokenizer
 from sgns_cli.corpus.whitespace import WhitespaceTokenizer
 from sgns_cli.errors import SgnsError
 from sgns_cli.token_folder import is_token_folder

@@ -16,15 +16,8 @@ from hypothesis import strategies as st
 
 from sgns_cli.config import PATTERNS
 from sgns_cli.corpus import rank_files, tokenizer
-from sgns_cli.corpus.tokenizer import (
-    SEPARATOR,
-    BpeTokenizer,
-    EncodeError,
-    encoding_names,
-    load_tokenizer,
-    open_encoding,
-    ranks_at_hand,
-)
+from sgns_cli.corpus.bpe import SEPARATOR, BpeTokenizer, EncodeError
+from sgns_cli.corpus.tokenizer import encoding_names, load_tokenizer, open_encoding, ranks_at_hand
 from sgns_cli.corpus.whitespace import GrowingVocabulary, WhitespaceTokenizer
 from sgns_cli.errors import SgnsError, UsageError
 

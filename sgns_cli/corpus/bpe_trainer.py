@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from sgns_cli.corpus.tokenizer import BpeTokenizer
+from sgns_cli.corpus.bpe import BpeTokenizer
 from sgns_cli.errors import SgnsError, UsageError
 
 WORKER = Path(__file__).with_name("bpe_worker.py")

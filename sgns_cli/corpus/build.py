@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.config import DEFAULT_ENCODING, PATTERNS, DataConfig, TokenizerConfig, TrainTokenizerConfig
+from sgns_cli.corpus.bpe import EncodeError
 from sgns_cli.corpus.reader import CorpusReader, Report, find_text_sources, spool
 from sgns_cli.corpus.sample import sample_texts, utf8_length
 from sgns_cli.corpus.text_documents import DocumentBatch
 from sgns_cli.corpus.token_store import TokenStore, dtype_for, open_token_store, write_token_store
-from sgns_cli.corpus.tokenizer import WHITESPACE, EncodeError, Tokenizer, open_encoding
+from sgns_cli.corpus.tokenizer import WHITESPACE, Tokenizer, open_encoding
 from sgns_cli.corpus.whitespace import GrowingVocabulary
 from sgns_cli.errors import SgnsError
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from sgns_cli.config import DataConfig, TokenizerConfig
+from sgns_cli.corpus.bpe import EncodeError
 from sgns_cli.corpus.build import corpus_notes, make_tokenizer, no_tokens, skipped_document
 from sgns_cli.corpus.reader import CorpusReader, find_text_sources, spool
 from sgns_cli.corpus.sample import utf8_length
 from sgns_cli.corpus.token_cache import open_source_folder
-from sgns_cli.corpus.tokenizer import WHITESPACE, EncodeError
+from sgns_cli.corpus.tokenizer import WHITESPACE
 from sgns_cli.token_folder import is_token_folder
 
 

@@ -1,18 +1,14 @@
 """Text to ids and back: the one interface for tiktoken's encodings, rank files, trained BPEs and whitespace
 words.
 
-The only module that imports tiktoken, and only once text has to be encoded. Special tokens have rows and
-bytes, but in a text their names are ordinary text. Where rank files come from is rank_files.py's business;
-how a BPE is trained, bpe_trainer.py's.
+Names and files become tokenizers here: bpe.py and whitespace.py have the two kinds. Where rank files come from is
+rank_files.py's business; how a BPE is trained, bpe_trainer.py's.
 """
 
 import difflib
-import hashlib
-import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -20,16 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.corpus import rank_files
+from sgns_cli.corpus.bpe import RANKS, BpeTokenizer
 from sgns_cli.corpus.whitespace import DESCRIPTION, VOCABULARY, load_whitespace
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.folders import read_json, write_json
+from sgns_cli.folders import read_json
 
 if TYPE_CHECKING:
-    import tiktoken
+    pass
 
-RANKS = "ranks.tiktoken"
 WHITESPACE = "whitespace"
-SEPARATOR = "\x1c\x1d\x1e\x1f"  # between texts that are encoded together: ASCII's own four separators
 _reading = threading.Lock()  # held while tiktoken reads rank files through us
 
 
@@ -74,109 +69,6 @@ class Tokenizer(Protocol):
     def save(self, folder: Path) -> None:
         """Write into `folder` what `load_tokenizer` needs to build the same tokenizer."""
         ...
-
-
-class EncodeError(SgnsError):
-    """The encoder gave up on a text."""
-
-
-class BpeTokenizer:
-    """Byte-pair encoding: a regex cuts the text, and in each piece the lowest rank merges first."""
-
-    kind: Literal["bpe", "whitespace"] = "bpe"
-
-    def __init__(self, name: str, pattern: str, ranks: dict[bytes, int], special_tokens: Mapping[str, int]) -> None:
-        self.name = name
-        self.pattern = pattern
-        self.special_tokens = dict(special_tokens)
-        self.special_ids = frozenset(special_tokens.values())
-        self.n_vocab = max(max(ranks.values()), *self.special_ids, 0) + 1
-        self._ranks = ranks
-
-    @cached_property
-    def fingerprint(self) -> str:
-        rules = json.dumps([self.kind, self.pattern, sorted(self.special_tokens.items())])
-        return hashlib.sha256(rules.encode() + b"\n" + self._rank_lines).hexdigest()
-
-    @cached_property
-    def _rank_lines(self) -> bytes:
-        return rank_files.format_ranks(self._ranks)
-
-    @cached_property
-    def _encoding(self) -> "tiktoken.Encoding":
-        """tiktoken's encoder, whose only special token is SEPARATOR: the names of others are ordinary text."""
-        import tiktoken
-
-        try:
-            return tiktoken.Encoding(
-                self.name,
-                pat_str=self.pattern,
-                mergeable_ranks=self._ranks,
-                special_tokens={SEPARATOR: self.n_vocab},
-            )
-        except ValueError as error:
-            what = f"the pattern of {self.name} is no regular expression: {error}"
-            raise SgnsError(what, "correct the pattern") from error
-
-    def check_pattern(self) -> None:
-        """Raise SgnsError if the pattern is no regular expression: it is otherwise not looked at before encoding."""
-        _ = self._encoding
-
-    def encode(self, text: str) -> NDArray[np.uint32]:
-        return self._encode(text, allowed_special=set())
-
-    def encode_batch(self, texts: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """In one call, which lets other threads run: tiktoken encodes what is between special tokens by itself."""
-        ids = self._encode(SEPARATOR.join(texts), allowed_special={SEPARATOR})
-        ends = np.flatnonzero(ids == self.n_vocab)
-        if len(ends) == len(texts) - 1:
-            return np.delete(ids, ends), np.diff(ends, prepend=-1, append=len(ids)) - 1
-        pieces = [self.encode(text) for text in texts]  # one of them has the separator in it
-        lengths = np.array([len(piece) for piece in pieces], dtype=np.int64)
-        return np.concatenate([*pieces, np.zeros(0, np.uint32)]), lengths
-
-    def _encode(self, text: str, *, allowed_special: set[str]) -> NDArray[np.uint32]:
-        """As tiktoken's encode_ordinary, without a Python object for each id."""
-        try:
-            return self._encoding.encode_to_numpy(text, allowed_special=allowed_special, disallowed_special=())
-        except UnicodeEncodeError:  # lone surrogates: as encode_ordinary does
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            return self._encode(text, allowed_special=allowed_special)
-        except BaseException as error:
-            # A panic of the Rust side is no Exception, and its class cannot be imported.
-            if type(error).__name__ == "PanicException" or isinstance(error, ValueError):
-                raise EncodeError(f"the tokenizer gave up on a text: {error}", "cut the text into lines") from error
-            raise
-
-    def unknown(self, text: str) -> dict[int, str]:
-        return {}
-
-    @cached_property
-    def _tokens(self) -> list[bytes | None]:
-        tokens: list[bytes | None] = [None] * self.n_vocab
-        for token, id in self._ranks.items():
-            tokens[id] = token
-        for text, id in self.special_tokens.items():
-            tokens[id] = text.encode()
-        return tokens
-
-    def token_bytes(self, id: int) -> bytes | None:
-        return self._tokens[id] if 0 <= id < self.n_vocab else None
-
-    def id_of(self, token: bytes) -> int | None:
-        return self._ranks.get(token)
-
-    def save(self, folder: Path) -> None:
-        path = folder / RANKS
-        path.write_bytes(self._rank_lines)
-        description = {
-            "format_version": 1,
-            "kind": self.kind,
-            "name": self.name,
-            "pattern": self.pattern,
-            "special_tokens": self.special_tokens,
-        }
-        write_json(path.with_suffix(".json"), description)
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
