@@ -12,7 +12,6 @@ from conftest import Result, Written
 import sgns_cli
 from sgns_cli import cli, inventory
 from sgns_cli.errors import SgnsError
-from sgns_cli.threads import available_threads
 
 Sgns = Callable[..., Result]
 COMMANDS = ["init", "tokenize", "train", "neighbors", "neighbours", "embed", "info"]
@@ -133,28 +132,6 @@ def test_pipes_carry_utf_8_whatever_the_locale(sgns_process, bpe_run: Written, l
 
 def test_the_script_is_this_main() -> None:
     assert cli.main.__module__ == "sgns_cli.cli"
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({}, None),
-        ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu.max": "150000 100000\n"}, 2),
-        ({"cpu.max": "5000 100000\n"}, 1),
-        ({"cpu.max": "nonsense"}, None),
-        ({"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
-    ],
-)
-def test_threads_by_affinity_and_quota(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], expected: int | None
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)), raising=False)
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert available_threads(cgroup=tmp_path) == (expected or 6)
 
 
 def test_the_hint_names_the_command_whatever_the_parser_knows(sgns: Sgns) -> None:

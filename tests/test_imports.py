@@ -31,6 +31,7 @@ IMPORTERS = {
     "tiktoken": ["corpus/bpe.py", "corpus/tokenizer.py"],
     "tiktoken_ext": ["corpus/tokenizer.py"],
     "rustbpe": ["corpus/bpe_worker.py"],
+    "psutil": ["machine.py"],
     "regex": ["corpus/bpe_trainer.py"],
     "requests": ["corpus/rank_files.py"],
     "pydantic": ["config.py", "config_file.py"],

@@ -30,7 +30,7 @@ PROJECT = Path(__file__).parents[1]
 README = PROJECT / "README.md"
 BLOCK = re.compile(r"(?:<!-- trained(?P<columns>.*?) -->\n)?```console\n(?P<text>.*?)```\n", re.DOTALL)
 PYTHON = re.compile(r"```python\n(.*?)```\n", re.DOTALL)
-PROGRESS = re.compile(r"(training|tokenizing|training the tokenizer) +\d+%")
+PROGRESS = re.compile(r"(training|tokenizing|reading) +\d+%|training the tokenizer on ")
 NUMBER = re.compile(r"\d[\d,.]*")
 
 

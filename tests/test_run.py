@@ -12,7 +12,7 @@ from sgns_cli.config_file import load_config
 from sgns_cli.corpus.token_cache import cached_token_folder
 from sgns_cli.errors import SgnsError
 from sgns_cli.training import run as run_module
-from sgns_cli.training.run import describe, prepare_run
+from sgns_cli.training.run import prepare_run
 from sgns_cli.training.start import Request
 
 TEXT = [
@@ -249,7 +249,7 @@ def test_notes_of_compiling_and_of_threads_without_work(start, monkeypatch):
 
 def test_a_second_training_is_refused_while_the_first_one_lives(start):
     first = start()
-    with pytest.raises(SgnsError, match="another training is writing"):
+    with pytest.raises(SgnsError, match="another process is writing"):
         start(resume=True)
     finish(first)
     finish(start(resume=True))
@@ -275,7 +275,7 @@ def test_rounds_of_another_length_are_not_resumed(start, monkeypatch):
 
 def test_a_matrix_with_a_hole_is_not_saved(start):
     training = start("model.positions=learned")
-    training.start.matrices["positions"][7, 3] = np.inf  # no document is that long: no loss tells of it
+    training.matrices["positions"][7, 3] = np.inf  # no document is that long: no loss tells of it
     with pytest.raises(SgnsError, match="positions hold a number that is not finite"):
         finish(training)
     assert run_folder.steps(training.folder) == []
@@ -332,14 +332,3 @@ def test_damage_to_a_step_is_found_before_training_goes_on(start):
     path.write_bytes(data)
     with pytest.raises(SgnsError, match=r"training\.safetensors is damaged"):
         start("train.epochs=40", resume=True)
-
-
-def test_describe_counts_what_would_be_trained(start, tmp_path):
-    config = load_config(tmp_path / "config.yaml", [])
-    store = cached_token_folder(config.data, config.tokenizer, tmp_path / "runs/.tokens")
-    facts = describe(config, store)
-    assert facts["documents"] == len(TEXT) * 40 + 1
-    assert facts["tokens"] == len(TEXT) * 160 + 3
-    assert facts["trained_rows"] == 8
-    assert facts["memory_bytes"] == 2 * 8 * 16 * 4
-    assert not (tmp_path / "runs/one").exists()

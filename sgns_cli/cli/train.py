@@ -34,18 +34,21 @@ def train(
     ] = None,
     device: Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda[:N]|mps", help="Where to train.")] = "auto",
     threads: Threads = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained, and train nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would train, in what time and memory, and write no run.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Train embeddings as CONFIG says; Ctrl-C saves a checkpoint, --resume goes on from it."""
     from sgns_cli.config_file import load_config
     from sgns_cli.corpus.token_cache import cached_token_folder
-    from sgns_cli.threads import available_threads
+    from sgns_cli.machine import available_threads
     from sgns_cli.token_folder import CACHE
     from sgns_cli.training.closing import closing_notes, summary
     from sgns_cli.training.device import choose_device
-    from sgns_cli.training.run import describe, prepare_run
+    from sgns_cli.training.estimate import prepare_estimate
+    from sgns_cli.training.run import prepare_run
     from sgns_cli.training.start import Request, check_free, check_start, run_directory
 
     if resume and (overwrite or init_from):
@@ -54,11 +57,12 @@ def train(
     began = time.perf_counter()
     overrides = [*(set_ or []), *([f"run.directory={_quoted(output)}"] if output else [])]
     settings = load_config(config, overrides)
-    request = Request(resume=resume, overwrite=overwrite, init_from=init_from)
+    # A run that is there is in nobody's way if none is written.
+    request = Request(resume=resume, overwrite=overwrite or (dry_run and not resume), init_from=init_from)
     threads = threads or available_threads()
     choose_device(device)
+    check_start(settings, request)
     if not dry_run:
-        check_start(settings, request)
         check_free(settings)
     with console.tokenize_progress() as show_tokens:
         store = cached_token_folder(
@@ -70,7 +74,14 @@ def train(
         )
     tokenize_seconds = time.perf_counter() - began
     if dry_run:
-        console.records([describe(settings, store)])
+        estimate = prepare_estimate(settings, store, request=request, device=device, threads=threads)
+        for note in estimate.notes:
+            console.note(note)
+        with _stop_signals() as stopped:
+            facts = estimate.measure(stopped)
+        if stopped():
+            raise typer.Exit(INTERRUPTED)
+        console.facts(facts)
         return
     with _stop_signals() as stopped:
         training = prepare_run(settings, store, request=request, device=device, threads=threads)

@@ -82,8 +82,9 @@ def _cached(
 @contextmanager
 def _held(folder: Path, progress: Report | None) -> Iterator[None]:
     """Hold a folder of the cache, after a wait if need be, for another run may want the same corpus."""
-    with writing(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.parent.is_dir():
+        with writing(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))

@@ -1,7 +1,8 @@
 """A run from its config and a token folder to its steps on disk: `prepare_run`, then loop over `Training.progress()`.
 
 Writes config.yaml, tokenizer and metrics.jsonl, and hands the loop (trainer.py) its engine and its way to save
-(checkpoint.py). What a run may start from is start.py's business.
+(checkpoint.py). What a run may start from is start.py's business, whether there is room for it room.py's. `set_up` is
+what a run and its estimate (estimate.py) have in common.
 """
 
 import json
@@ -9,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ from sgns_cli.corpus.token_store import TokenStore
 from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
 from sgns_cli.folders import incomplete_name, publish_file, replace_folder, writing
+from sgns_cli.locks import locked
 from sgns_cli.training.checkpoint import remove_old_steps, save_step, trim_metrics
 from sgns_cli.training.compiled import is_kept
 from sgns_cli.training.device import choose_device
-from sgns_cli.training.engine import Matrices, make_engine, matrix_bytes, must_compile, useful_threads
+from sgns_cli.training.engine import Engine, Matrices, make_engine, must_compile, useful_threads
 from sgns_cli.training.problem import Problem, make_problem
-from sgns_cli.training.start import Request, Start, check_start, lock_run, run_directory, start_from
+from sgns_cli.training.room import Needs, check_disk, check_memory
+from sgns_cli.training.start import Request, Start, check_start, find_start, load_matrices, run_directory
 from sgns_cli.training.trainer import Pace, Progress, Saved, train
 
 METRICS_OF_STEP = ("loss", "held_out_loss", "tokens_per_second", "seconds")  # of a report, kept in state.json
@@ -39,6 +42,7 @@ class Training:
     problem: Problem
     tokenizer: Tokenizer
     start: Start
+    matrices: Matrices  # to start with; training changes them
     device: str
     threads: int  # of the CPU; they change no byte of the result
     facts: dict[str, object]  # for state.json
@@ -71,10 +75,7 @@ class Training:
                 raise
 
     def _train(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
-        began = time.perf_counter()
-        engine = make_engine(self.problem, self.start.matrices, self.device, self.threads)
-        engine.train(0, 0, 0)  # compiles
-        self.compile_seconds = time.perf_counter() - began
+        engine, self.compile_seconds = start_engine(self.problem, self.matrices, self.device, self.threads)
 
         def save(record: Progress) -> None:
             self._save(record, engine.matrices())
@@ -130,61 +131,100 @@ class Training:
         remove_old_steps(self.folder, self.config.run.keep_checkpoints)
 
 
-def prepare_run(
-    config: Config, store: TokenStore, *, request: Request | None = None, device: str = "auto", threads: int = 1
-) -> Training:
-    """Make a run ready: problem, matrices, and a run folder with config and tokenizer in it, held for this process.
+@dataclass(frozen=True)
+class Setup:
+    """What a run is made of, before anything large is allocated. `notes` are for people."""
 
-    Raises SgnsError for what cannot be trained, resumed or written.
-    """
-    request = request or Request()
-    folder = run_directory(config)
+    config: Config
+    problem: Problem
+    tokenizer: Tokenizer
+    fingerprints: dict[str, str]
+    device: str
+    threads: int
+    notes: list[str]
+
+    def find_start(self, request: Request) -> tuple[Start, Needs]:
+        """Where the run starts, and what it needs there. Raises SgnsError if that may not be or has no room."""
+        start = find_start(self.config, self.problem, self.fingerprints, request)
+        compiles = not start.complete and must_compile(self.device)
+        needs = Needs(self.device, self.threads, adopts=start.adopts is not None, compiles=compiles)
+        if not start.complete:
+            resumes = start.resumes is not None
+            check_memory(self.problem, needs, resumes=resumes)
+            check_disk(self.problem, self.config.run, run_directory(self.config), resumes=resumes)
+        if compiles:
+            when = "once" if is_kept() else "in each run, as no cache folder can be written to"
+            note = f"compiling the kernel for this processor, {when}: some ten seconds, for which Ctrl-C waits"
+            start = replace(start, notes=[*start.notes, note])
+        return start, needs
+
+
+def set_up(config: Config, store: TokenStore, *, device: str = "auto", threads: int = 1) -> Setup:
+    """The problem that a config and a token folder make, and who is to solve it. Raises SgnsError if there is none."""
     device = choose_device(device)
     asked, threads = threads, useful_threads(device, threads)
     tokenizer = store.tokenizer()
     problem = make_problem(store.tokens, store.documents, store.counts, config.model, config.train)
     fingerprints = {"corpus": store.fingerprint, "tokenizer": tokenizer.fingerprint}
-    facts = {"fingerprints": fingerprints, "lowercase": store.meta["options"]["lowercase"]}
+    notes = list(store.meta["notes"])
+    if not config.train.deterministic:
+        notes.append("train.deterministic: false changes nothing: training on the CPU is always deterministic")
+    if device.startswith("cuda"):
+        notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
+    if device == "cpu" and threads < asked:
+        notes.append(f"training uses {threads} of {asked} threads: a round has no work for more")
+    return Setup(config, problem, tokenizer, fingerprints, device, threads, notes)
+
+
+def start_engine(problem: Problem, matrices: Matrices, device: str, threads: int) -> tuple[Engine, float]:
+    """The engine ready to train, and the seconds that it took, most of them where the kernel had to be compiled."""
+    began = time.perf_counter()
+    engine = make_engine(problem, matrices, device, threads)
+    engine.train(0, 0, 0)  # compiles
+    return engine, time.perf_counter() - began
+
+
+def prepare_run(
+    config: Config, store: TokenStore, *, request: Request | None = None, device: str = "auto", threads: int = 1
+) -> Training:
+    """Make a run ready: problem, matrices, and a run folder with config and tokenizer in it, held for this process.
+
+    Raises SgnsError for what cannot be trained, resumed or written, or has no room.
+    """
+    request = request or Request()
+    folder = run_directory(config)
+    setup = set_up(config, store, device=device, threads=threads)
+    problem, tokenizer = setup.problem, setup.tokenizer
+    facts = {"fingerprints": setup.fingerprints, "lowercase": store.meta["options"]["lowercase"]}
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as holding:
-        holding.enter_context(lock_run(folder))
+        holding.enter_context(locked(folder))
         check_start(config, request)
-        start = start_from(config, problem, tokenizer, fingerprints, request)
-        notes = [*store.meta["notes"], *start.notes]
-        if not config.train.deterministic:
-            notes.append("train.deterministic: false changes nothing: training on the CPU is always deterministic")
-        if device.startswith("cuda"):
-            notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
-        if must_compile(device) and not start.complete:
-            when = "once" if is_kept() else "in each run, as no cache folder can be written to"
-            notes.append(f"compiling the kernel for this processor, {when}: some ten seconds, for which Ctrl-C waits")
-        if device == "cpu" and threads < asked:
-            notes.append(f"training uses {threads} of {asked} threads: a round has no work for more")
+        start, _ = setup.find_start(request)
+        matrices, more_notes = load_matrices(start, problem, tokenizer)
         new = not folder.exists() or not any(folder.iterdir())
         replaces = folder if request.overwrite and not new else None
         place = incomplete_name(folder) if replaces else folder
         with writing(place):
             shutil.rmtree(incomplete_name(folder), ignore_errors=True)
             _write_run_folder(place, config, tokenizer, start.step)
-        new = new or replaces is not None
         held = holding.pop_all()
-    return Training(config, problem, tokenizer, start, device, threads, facts, place, new, replaces, held, notes)
-
-
-def describe(config: Config, store: TokenStore) -> dict[str, object]:
-    """What a run would train: sizes to know before it starts. `memory_bytes` is what the matrices take."""
-    problem = make_problem(store.tokens, store.documents, store.counts, config.model, config.train)
-    kept = problem.epoch_tokens * problem.vocabulary.kept_fraction
-    return {
-        "documents": len(store.documents) - 1,
-        "tokens": len(store.tokens),
-        "trained_rows": problem.vocabulary.rows,
-        "n_vocab": len(store.counts),
-        "rounds": problem.total_rounds,
-        "pairs": round(kept * (config.model.window + 1) * config.train.epochs),
-        "memory_bytes": matrix_bytes(problem),
-    }
+    return Training(
+        config,
+        problem,
+        tokenizer,
+        start,
+        matrices,
+        setup.device,
+        setup.threads,
+        facts,
+        folder=place,
+        new=new or replaces is not None,
+        replaces=replaces,
+        held=held,
+        notes=[*setup.notes, *start.notes, *more_notes],
+    )
 
 
 def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, first_step: int) -> None:

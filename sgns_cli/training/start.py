@@ -1,21 +1,19 @@
 """What a run may start from: nothing, its own last step, the vectors of another run. And whether it may at all.
 
-`check_start` refuses what can be refused before a corpus is read; `start_from` gives the matrices once it is there.
+`check_start` refuses what can be refused before a corpus is read, `find_start` what can be before anything large is
+allocated; `load_matrices` comes last.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from sgns_cli import run_folder
 from sgns_cli.config import Config
 from sgns_cli.config_file import load_config
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
 from sgns_cli.errors import SgnsError
+from sgns_cli.locks import locked
 from sgns_cli.training.checkpoint import adopt_matrices, load_step
 from sgns_cli.training.engine import Matrices, initial_matrices
 from sgns_cli.training.problem import Problem
@@ -32,12 +30,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run starts: its matrices, and the state of the step it goes on from. A complete run has no matrices."""
+    """Where a run starts: at a step that it goes on from, which has a `state`, or at random but for what a step of
+    another run has.
+    """
 
-    matrices: Matrices
     notes: list[str]
+    resumes: Path | None = None
     state: dict[str, Any] | None = None
-    complete: bool = False
+    complete: bool = False  # nothing is left to train
+    adopts: Path | None = None
 
     @property
     def step(self) -> int:
@@ -73,42 +74,13 @@ def check_start(config: Config, request: Request) -> None:
 
 
 def check_free(config: Config) -> None:
-    """Refuse a run directory that another training is writing at this moment. Raises SgnsError."""
-    with lock_run(run_directory(config)):
+    """Refuse a run directory that another process is writing at this moment. Raises SgnsError."""
+    with locked(run_directory(config)):
         pass
 
 
-@contextmanager
-def lock_run(folder: Path) -> Iterator[None]:
-    """Hold a run folder for this process; it is free again when the process ends, however it ends.
-
-    Raises SgnsError if another process holds it.
-    """
-    if not folder.parent.is_dir():
-        yield
-        return
-    path = folder.parent / f".{folder.name}.lock"
-    lock = FileLock(path)
-    try:
-        path.touch()  # the lock itself takes a refusal for somebody else's hold
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise SgnsError(
-            f"another training is writing {folder} at this moment", "wait for it to end, or train elsewhere with -o DIR"
-        ) from error
-    except OSError:  # a folder without write permission or locks: what is written there first will say more
-        yield
-        return
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def start_from(
-    config: Config, problem: Problem, tokenizer: Tokenizer, fingerprints: dict[str, str], request: Request
-) -> Start:
-    """The matrices to start with, and what people should know about them. Raises SgnsError as checks fail."""
+def find_start(config: Config, problem: Problem, fingerprints: dict[str, str], request: Request) -> Start:
+    """Where the run starts, and what people should know about it. Raises SgnsError as checks fail."""
     folder = run_directory(config)
     notes = []
     if request.resume:
@@ -116,13 +88,21 @@ def start_from(
         if steps:
             return _resume(folder, steps[-1], config, problem, fingerprints)
         notes.append(f"{folder} has no complete step to resume: starting from the beginning")
-    if request.init_from is None:
-        return Start(initial_matrices(problem), notes)
-    source = run_folder.resolve_step(request.init_from)
-    old = load_tokenizer(source.parent / run_folder.TOKENIZER)
-    matrices, taken = adopt_matrices(problem, tokenizer, source, old)
-    notes.append(f"{taken:,} of {problem.vocabulary.rows:,} trained rows start from {source}, the others at random")
-    return Start(matrices, notes)
+    return Start(notes, adopts=run_folder.resolve_step(request.init_from) if request.init_from else None)
+
+
+def load_matrices(start: Start, problem: Problem, tokenizer: Tokenizer) -> tuple[Matrices, list[str]]:
+    """The matrices to start with, none for a complete run, and notes. Raises SgnsError for steps that do not fit."""
+    if start.complete:
+        return {}, []
+    if start.resumes is not None:
+        return load_step(start.resumes, problem), []
+    if start.adopts is None:
+        return initial_matrices(problem), []
+    old = load_tokenizer(start.adopts.parent / run_folder.TOKENIZER)
+    matrices, taken = adopt_matrices(problem, tokenizer, start.adopts, old)
+    rows = problem.vocabulary.rows
+    return matrices, [f"{taken:,} of {rows:,} trained rows start from {start.adopts}, the others at random"]
 
 
 def _resume(folder: Path, step: Path, config: Config, problem: Problem, fingerprints: dict[str, str]) -> Start:
@@ -138,7 +118,7 @@ def _resume(folder: Path, step: Path, config: Config, problem: Problem, fingerpr
         note = (
             f"{folder} is complete at step {state['step']:,}: nothing is left to train (a larger train.epochs goes on)"
         )
-        return Start({}, [note], state, complete=True)
+        return Start([note], step, state, complete=True)
     notes = []
     before = load_config(folder / run_folder.CONFIG, []).train.epochs
     if config.train.epochs > before:
@@ -147,7 +127,7 @@ def _resume(folder: Path, step: Path, config: Config, problem: Problem, fingerpr
             "schedule, so it rises at this point"
         )
     notes.append(f"resuming {folder} at step {state['step']:,}")
-    return Start(load_step(step, problem), notes, state)
+    return Start(notes, step, state)
 
 
 def _check_same_config(folder: Path, config: Config) -> None:
