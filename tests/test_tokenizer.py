@@ -139,7 +139,7 @@ def test_a_panic_of_the_encoder_is_an_error_that_can_be_caught():
             raise PanicException("backtrack limit")
 
     bpe = small()
-    bpe.__dict__["_encoding"] = Panics()
+    bpe._of_thread.encoding = Panics()
     with pytest.raises(EncodeError, match="backtrack limit"):
         bpe.encode("abc")
 

@@ -6,6 +6,7 @@ to be encoded.
 
 import hashlib
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +42,7 @@ class BpeTokenizer:
         self.special_ids = frozenset(special_tokens.values())
         self.n_vocab = max(max(ranks.values()), *self.special_ids, 0) + 1
         self._ranks = ranks
+        self._of_thread = threading.local()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -51,16 +53,23 @@ class BpeTokenizer:
     def _rank_lines(self) -> bytes:
         return rank_files.format_ranks(self._ranks)
 
-    @cached_property
+    @property
     def _encoding(self) -> "tiktoken.Encoding":
-        """tiktoken's encoder, whose only special token is SEPARATOR: the names of others are ordinary text."""
+        """tiktoken's encoder for this thread: a regular expression is slow in every thread but its first."""
+        if not hasattr(self._of_thread, "encoding"):
+            self._of_thread.encoding = self._make_encoding(self._ranks)
+        encoding: tiktoken.Encoding = self._of_thread.encoding
+        return encoding
+
+    def _make_encoding(self, ranks: dict[bytes, int]) -> "tiktoken.Encoding":
+        """An encoder whose only special token is SEPARATOR: the names of others are ordinary text."""
         import tiktoken
 
         try:
             return tiktoken.Encoding(
                 self.name,
                 pat_str=self.pattern,
-                mergeable_ranks=self._ranks,
+                mergeable_ranks=ranks,
                 special_tokens={SEPARATOR: self.n_vocab},
             )
         except ValueError as error:
@@ -69,7 +78,7 @@ class BpeTokenizer:
 
     def check_pattern(self) -> None:
         """Raise SgnsError if the pattern is no regular expression: it is otherwise not looked at before encoding."""
-        _ = self._encoding
+        self._make_encoding({bytes([byte]): byte for byte in range(256)})
 
     def encode(self, text: str) -> NDArray[np.uint32]:
         return self._encode(text, allowed_special=set())

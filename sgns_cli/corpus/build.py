@@ -26,6 +26,8 @@ from sgns_cli.corpus.tokenizer import WHITESPACE, Tokenizer, open_encoding
 from sgns_cli.corpus.whitespace import GrowingVocabulary
 from sgns_cli.errors import SgnsError
 
+MOST_THREADS = 8  # that reading can feed
+BYTES_A_THREAD = 2**22  # what is encoded in the time that making an encoder takes, a few times over
 SAMPLE_BYTES = 2**27  # of text to train a tokenizer on: rustbpe takes up to 25 bytes of memory for each
 
 
@@ -126,7 +128,7 @@ def _write(
     skipped: list[dict[str, Any]] = []
     with write_token_store(folder, dtype, overwrite=overwrite) as writer:
         batches = reader.batches("tokens")
-        for encoded in _in_order(lambda batch: _encode(encoder, batch), batches, threads):
+        for encoded in _in_order(lambda batch: _encode(encoder, batch), batches, _useful_threads(reader, threads)):
             writer.add(encoded.ids, encoded.lengths)
             text_bytes += encoded.text_bytes
             skipped.extend(encoded.skipped)
@@ -178,6 +180,12 @@ def _encode(encoder: _Encoder, batch: DocumentBatch) -> _Encoded:
         sum(single.text_bytes for single in singles),
         [note for single in singles for note in single.skipped],
     )
+
+
+def _useful_threads(reader: CorpusReader, threads: int) -> int:
+    """How many of `threads` there is work for: each makes an encoder for itself first, and one thread reads."""
+    size = reader.bytes_total
+    return min(threads, MOST_THREADS, MOST_THREADS if size is None else 1 + size // BYTES_A_THREAD)
 
 
 def _in_order(
