@@ -163,7 +163,7 @@ def _token_bytes(tokenizer: Tokenizer, counts: NDArray[np.int64]) -> int | None:
 
 def _encode(encoder: _Encoder, batch: DocumentBatch) -> _Encoded:
     """Encode a batch; a document that the encoder gives up on is left out and noted, the rest goes on."""
-    text_bytes = sum(map(utf8_length, batch.texts))
+    text_bytes = utf8_length("".join(batch.texts))
     try:
         return _Encoded(*encoder.encode_batch(batch.texts), text_bytes, [])
     except EncodeError as error:

@@ -123,7 +123,7 @@ class TokenWriter:
             return
         starts = self.n_tokens + np.cumsum(lengths) - lengths
         self._starts.write(starts.astype("<i8").tobytes())
-        self._tokens.write(ids.astype(self.dtype).tobytes())
+        self._tokens.write(ids.astype(self.dtype, copy=False).data)
         counts = np.bincount(ids, minlength=len(self.counts))
         counts[: len(self.counts)] += self.counts
         self.counts = counts
