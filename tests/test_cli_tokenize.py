@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -194,12 +195,13 @@ def dies(process: psutil.Process) -> bool:
     return True
 
 
-def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+def start(folder: Path, *arguments: str, preexec_fn: Callable[[], None] | None = None) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "sgns_cli", "tokenize", "long.txt", "-o", "tokens", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
+        preexec_fn=preexec_fn,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "dumb"},
     )
 
@@ -215,4 +217,29 @@ def test_an_interrupted_folder_leaves_nothing(tmp_path: Path, kind: signal.Signa
     assert process.returncode == 130
     assert err.splitlines()[-1] == "note: interrupted: nothing was written"
     assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
+
+
+def test_after_a_kill_the_next_run_goes_through(sgns: Sgns, tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("the dog fetched the ball\n" * 1_000_000)
+    with start(tmp_path, "--encoding", "whitespace") as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("tokenizing")
+        process.kill()
+    assert {path.name for path in tmp_path.iterdir()} == {"long.txt", ".tokens.incomplete", ".tokens.lock"}
+    result = sgns("tokenize", "long.txt", "-o", "tokens", "--encoding", "whitespace", "--json")
+    assert (result.code, json.loads(result.out)["tokens"]) == (0, 5_000_000)
+    assert {path.name for path in tmp_path.iterdir()} == {"long.txt", "tokens"}
+
+
+def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("the dog fetched the ball\n" * 100_000)
+
+    def fill() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    with start(tmp_path, "--encoding", "whitespace", "-q", preexec_fn=fill) as process:
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert err.startswith("error: cannot write tokens: File too large\nhint: ")
     assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]

@@ -253,9 +253,10 @@ def test_each_record_is_a_document_and_no_network_is_asked(tmp_path, no_network,
     records = '{"text": "one\\n\\ntwo", "id": 1}\n{"text": ""}\n{"text": null}\n{"id": 2}\n{"text": "CAFÉ"}\n'
     jsonl = write(tmp_path / "a.jsonl", records)
     packed = write(tmp_path / "a.jsonl.gz", gzip.compress(records.encode()))
+    zipped = write(tmp_path / "a.jsonl.zst", zstd.compress(records.encode()))
     table = write(tmp_path / "a.csv", 'id,text\n1,"two\nlines"\n2,NA\n3,007\n4,\n')
     tabs = write(tmp_path / "a.tsv", "text\tid\nnull\t1\n1e3\t2\n")
-    assert texts(jsonl) == ["one\n\ntwo", "CAFÉ"]
+    assert texts(jsonl) == texts(zipped) == ["one\n\ntwo", "CAFÉ"]
     assert texts(packed, lowercase=True, document="paragraph") == ["one\n\ntwo", "café"]
     assert texts(table) == ["two\nlines", "NA", "007"]
     assert texts(table, column="id") == ["1", "2", "3", "4"]
