@@ -25,9 +25,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import report
-from processes import ELTEC, HERE, Record, environment, run, sgns, worker
+from processes import ELTEC, HERE, KJV, Record, environment, run, sgns, worker
 
-KJV = HERE.parent / "data" / "kjv.txt"
 PEERS = ("gensim", "fasttext")
 PARTS = ("throughput", "busy", "arithmetic", "memory", "whole", "quality")
 MIN_COUNT = 5

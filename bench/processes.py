@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-ELTEC = HERE.parent.parent / "shared" / "corpora" / "eltec-eng.txt.xz"
+KJV = HERE.parent / "data" / "kjv.txt"
+ELTEC = HERE / "eltec-eng.txt.xz"  # 99 English novels of the ELTeC, a paragraph a line: not in the repository
 Record = dict[str, Any]
 
 

@@ -20,10 +20,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from processes import ELTEC, HERE, Record, environment, run, sgns, worker
+from processes import ELTEC, HERE, KJV, Record, environment, run, sgns, worker
 
 MB = 1_000_000
-KJV = HERE.parent / "data" / "kjv.txt"
 FILE = "text_peers.py"
 PARTS = ("speed", "bpe", "long", "memory")
 WANTED = "wanted: 1 thread 0.85 x tiktoken alone, 2 threads 1.7 x; bpe 1.0 x rustbpe"

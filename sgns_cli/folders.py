@@ -42,7 +42,7 @@ def publish_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """
     hidden = incomplete_name(path)
     if not overwrite and path.exists():
-        raise SgnsError(f"{path} exists already", "choose another folder, or remove it first")
+        raise exists_already(path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(hidden, ignore_errors=True)
@@ -56,6 +56,11 @@ def publish_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(hidden, ignore_errors=True)
             raise
+
+
+def exists_already(path: Path) -> SgnsError:
+    """What to say where a new folder would take the place of something."""
+    return SgnsError(f"{path} exists already", "choose another folder, or remove it first")
 
 
 def replace_folder(hidden: Path, path: Path) -> None:

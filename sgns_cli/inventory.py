@@ -3,6 +3,7 @@
 Reads the small files of a folder (state.json, meta.json) and the sizes of the others.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,5 +93,9 @@ def list_here(runs: Path) -> tuple[list[Facts], list[SgnsError]]:
 
 
 def size(path: Path) -> int:
-    """Bytes of all files below `path`."""
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    """Bytes of all files below `path`, which may go meanwhile."""
+    total = 0
+    for file in path.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total

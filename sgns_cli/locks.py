@@ -2,11 +2,13 @@
 however it ends.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sgns_cli.errors import SgnsError
+from sgns_cli.folders import writing
 
 
 class Held(SgnsError):
@@ -14,31 +16,35 @@ class Held(SgnsError):
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold `path`, by a hidden file beside it that goes again. Where there is none of its parents nobody can hold it,
-    and where its parent takes no file or no locks it is not held: what is written there first will say more.
+def locked(path: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Hold `path`, by a hidden file beside it that goes again; the folder that it is to lie in is made.
 
-    Raises Held if another process holds it, or waits until it is free.
+    Yields whether it is held: it is not where its parent takes no file or no locks, and what is written there first
+    will say more. Raises Held if another process holds it, or waits until it is free; SgnsError if the parent cannot
+    be made.
     """
+    path = path if path.name not in ("", "..") else path.resolve()
     if not path.parent.is_dir():
-        yield
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.name or not os.access(path.parent, os.W_OK):  # a lock would take this for somebody else's hold
+        yield False
         return
     from filelock import FileLock, Timeout
 
     file = path.with_name(f".{path.name}.lock")
     lock = FileLock(file)
     try:
-        file.touch()  # the lock itself takes a refusal for somebody else's hold
         lock.acquire(timeout=-1 if wait else 0)
     except Timeout as error:
         raise Held(
             f"another process is writing {path} at this moment", "wait for it to end, or write elsewhere with -o DIR"
         ) from error
-    except OSError:
-        yield
+    except (OSError, NotImplementedError):
+        yield False
         return
     try:
-        yield
+        yield True
     finally:
         with suppress(OSError):  # first, so that nobody's new file goes
             file.unlink()

@@ -64,7 +64,7 @@ def training_stage(report: TrainingReport) -> Stage:
     words = [
         f"{part:4.0%}",
         f"epoch {report.epoch}",
-        _amount(report.tokens_per_second, "tokens/s"),
+        amount(report.tokens_per_second, "tokens/s"),
         "loss -" if report.loss is None else f"loss {report.loss:.3f}",
         f"learning rate {report.learning_rate:.4f}",
     ]
@@ -78,20 +78,20 @@ def tokenize_stage(report: TokenizeReport) -> Stage:
     if report.stage == "waiting":
         return Stage("waiting", None, "for another process that tokenizes the same corpus")
     if report.stage == "merging":  # the trainer does not say how far it is
-        return Stage("training the tokenizer", None, f"on {_amount(report.bytes, 'B')}")
+        return Stage("training the tokenizer", None, f"on {amount(report.bytes, 'B')}")
     part = min(1.0, report.bytes / report.bytes_total) if report.bytes_total else None
     words = [] if part is None else [f"{part:4.0%}"]
-    words.append(_amount(report.bytes, "B"))
+    words.append(amount(report.bytes, "B"))
     if report.seconds > 0:
-        words.append(_amount(report.bytes / report.seconds, "B/s"))
+        words.append(amount(report.bytes / report.seconds, "B/s"))
         if report.stage == "tokens":
-            words.append(_amount(report.tokens / report.seconds, "tokens/s"))
+            words.append(amount(report.tokens / report.seconds, "tokens/s"))
         if part:
             words.append(f"{_duration(report.seconds / part - report.seconds)} left")
     return Stage("tokenizing" if report.stage == "tokens" else "reading", part, "  ".join(words))
 
 
-def _amount(value: float, unit: str) -> str:
+def amount(value: float, unit: str) -> str:
     """1234567 tokens -> "1.23 M tokens"; bytes stick to their prefix: "4.14 MB"."""
     for limit, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= limit:

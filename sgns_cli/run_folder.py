@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import read_json
+from sgns_cli.folders import INCOMPLETE, read_json
 
 FORMAT_VERSION = 1
 CONFIG = "config.yaml"
@@ -63,7 +63,7 @@ def is_run_folder(folder: Path) -> bool:
     except OSError:
         return False
     return any(entry.name == CONFIG for entry in entries) and all(
-        entry.name in names or step_number(entry) is not None or entry.name.endswith(".incomplete") for entry in entries
+        entry.name in names or step_number(entry) is not None or entry.name.endswith(INCOMPLETE) for entry in entries
     )
 
 

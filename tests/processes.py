@@ -8,6 +8,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from sgns_cli.locks import locked
+print("up", flush=True)
 with locked(Path(sys.argv[1]), wait=True):
     print("held", flush=True)
     sys.stdin.read()
@@ -21,6 +22,7 @@ def holding(path):
         [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         try:
+            assert process.stdout.readline() == b"up\n"
             yield process
         finally:
             process.kill()

@@ -16,6 +16,11 @@ from sgns_cli.corpus.tokenizer import ranks_at_hand
 from sgns_cli.errors import SgnsError
 
 
+@pytest.fixture(autouse=True)
+def small_corpora_are_worth_threads(monkeypatch):
+    monkeypatch.setattr(build, "BYTES_A_THREAD", 1)
+
+
 @pytest.fixture
 def text(tmp_path):
     return write_text(tmp_path)
@@ -174,13 +179,22 @@ def test_few_batches_are_in_memory_at_a_time():
     assert taken == 50
 
 
+def test_a_small_file_has_one_thread_and_a_stream_as_many_as_reading_can_feed(text, monkeypatch):
+    monkeypatch.setattr(build, "BYTES_A_THREAD", text.stat().st_size)
+    for sources, threads in (([text], 2), ([text] * 3, 4), (["-"], 8)):
+        corpus = CorpusReader(data(*sources), find_text_sources(data(*sources)))
+        assert build._useful_threads(corpus, 20) == threads
+    assert build._useful_threads(corpus, 3) == 3
+
+
 def test_progress(text, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "SECONDS_BETWEEN_REPORTS", 0)
     reports = []
     build_token_folder(data(text), TRAINED, tmp_path / "out", progress=reports.append)
     assert [report.stage for report in reports] == ["reading", "merging", "tokens"]  # nothing is said twice
     size = text.stat().st_size
-    assert all(report.bytes == report.bytes_total == size for report in reports)
+    assert all(report.bytes_total == size for report in reports)
+    assert [report.bytes for report in reports] == [size, 38, size]  # merging has the text of its sample alone
     assert reports[-1].documents == 4
     assert reports[-1].tokens == open_token_store(tmp_path / "out").meta["tokens"]
     reports.clear()

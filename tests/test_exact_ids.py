@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from sgns_cli.config import PATTERNS, DataConfig, TokenizerConfig, TrainTokenizerConfig
-from sgns_cli.corpus import text_documents
+from sgns_cli.corpus import build, text_documents
 from sgns_cli.corpus.bpe import SEPARATOR
 from sgns_cli.corpus.bpe_trainer import train_bpe
 from sgns_cli.corpus.build import build_token_folder
@@ -81,6 +81,13 @@ HARD = [
     "\ue000\U000e0041\u0378",
     "naïve CamelCase HTTPServer",
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_corpora_are_worth_threads():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "BYTES_A_THREAD", 1)
+        yield
 
 
 @dataclass(frozen=True)

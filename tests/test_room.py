@@ -152,7 +152,10 @@ def test_what_is_said_of_memory(monkeypatch):
     assert error.exit_code == 1
     assert "set model.dim to" in error.hint
     assert "set model.min_count to" in error.hint
-    resumed = refusal(check_memory, problem, NEEDS, resumes=True)
+    adopted = refusal(check_memory, problem, NEEDS, fixed=["model.dim"])
+    assert "model.dim" not in adopted.hint
+    assert "model.min_count" in adopted.hint
+    resumed = refusal(check_memory, problem, NEEDS, fixed=["model.dim", "model.min_count"])
     assert resumed.hint == "train where there is more memory"  # a run that goes on keeps its model
     monkeypatch.setattr(room, "available_memory", lambda: 10**6)
     assert refusal(check_memory, problem, NEEDS).hint == "train where there is more memory"
@@ -229,9 +232,9 @@ def test_steps_that_are_there_make_room(tmp_path, disk):
     for number in (1, 2):
         save_step(tmp_path, number, problem, initial_matrices(problem), facts={}, metrics={})
     disk(step)
-    check_disk(problem, run, tmp_path, resumes=True)
+    check_disk(problem, run, tmp_path, fixed=["model.dim", "model.min_count"])
     disk(step - 1)
-    error = refusal(check_disk, problem, run, tmp_path, resumes=True)
+    error = refusal(check_disk, problem, run, tmp_path, fixed=["model.dim", "model.min_count"])
     assert error.hint == "free some disk"
 
 
@@ -253,9 +256,8 @@ def here(sgns, tmp_path):
 
 
 def listing(folder: Path) -> dict[str, bytes | None]:
-    """All files and folders, but for the locks, which hold nothing."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.suffix != ".lock"]
-    return {str(path): path.read_bytes() if path.is_file() else None for path in paths}
+    """All files and folders."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 @pytest.mark.parametrize("lack", ["memory", "disk"])

@@ -56,13 +56,16 @@ def tokenize(
     document: Annotated[Document, typer.Option("--document", help="What a document is.")] = "line",
     column: Annotated[str, typer.Option("--column", help="The text column of structured files.")] = "text",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lower-case the text first.")] = False,
-    errors: Annotated[Errors, typer.Option("--errors", help="What invalid UTF-8 does.")] = "strict",
+    errors: Annotated[
+        Errors, typer.Option("--errors", help="What is not UTF-8 stops it, or becomes U+FFFD.")
+    ] = "strict",
     threads: Threads = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Print the tokens of the sources, or write them as a token folder that can be trained on."""
     from sgns_cli.config import DataConfig, TokenizerConfig, TrainTokenizerConfig
+    from sgns_cli.machine import available_threads
 
     if encoding is not None and train_vocab is not None:
         raise UsageError("--encoding and --train-vocab exclude each other", "leave out one of them")
@@ -77,9 +80,9 @@ def tokenize(
     tokenizer = TokenizerConfig(encoding=encoding, train=train)
     with _options_for_keys():
         if output is None:
-            _show(data, tokenizer, console)
+            _show(data, tokenizer, threads or available_threads(), console)
         else:
-            _write(data, tokenizer, output, threads, console)
+            _write(data, tokenizer, output, threads or available_threads(), console)
 
 
 @contextmanager
@@ -106,11 +109,11 @@ def _refuse_text(sources: list[str]) -> None:
             )
 
 
-def _show(data: "DataConfig", tokenizer: "TokenizerConfig", console: Console) -> None:
+def _show(data: "DataConfig", tokenizer: "TokenizerConfig", threads: int, console: Console) -> None:
     """Print every token of every document, as it is read."""
     from sgns_cli.corpus.token_stream import TokenStream
 
-    stream = TokenStream(data, tokenizer)
+    stream = TokenStream(data, tokenizer, threads)
     table = ["position", "token", "id", "bytes"]
     table = table if data.document == "file" else ["text", *table]
     console.records(_token_records(stream), table=table, spare=["bytes"])
@@ -128,21 +131,16 @@ def _token_records(stream: "TokenStream") -> Iterator[dict[str, object]]:
             yield {"text": text, "position": position, "token": show(token), "id": id, "bytes": token.hex()}
 
 
-def _write(
-    data: "DataConfig", tokenizer: "TokenizerConfig", output: Path, threads: int | None, console: Console
-) -> None:
+def _write(data: "DataConfig", tokenizer: "TokenizerConfig", output: Path, threads: int, console: Console) -> None:
     """Write the token folder and say what is in it."""
     from sgns_cli.corpus.build import build_token_folder
     from sgns_cli.locks import locked
-    from sgns_cli.machine import available_threads
     from sgns_cli.token_folder import META
 
     began = time.perf_counter()
     try:
         with locked(output), console.tokenize_progress() as progress:
-            store = build_token_folder(
-                data, tokenizer, output, progress=progress, threads=threads or available_threads()
-            )
+            store = build_token_folder(data, tokenizer, output, progress=progress, threads=threads)
     except KeyboardInterrupt:
         console.note("interrupted: nothing was written")
         raise
@@ -162,10 +160,10 @@ def _write(
 
 def _complain_of(skipped: list[dict[str, Any]], console: Console, hint: str) -> None:
     """Name the documents that were left out, and fail."""
-    from sgns_cli.corpus.build import skipped_documents
+    from sgns_cli.corpus.build import skipped_error
 
     if not skipped:
         return
     for document in skipped[:MOST_NAMED]:
         console.note(f"{document['source']}: document {document['document']} is left out: {document['reason']}")
-    raise skipped_documents(skipped, hint)
+    raise skipped_error(skipped, hint)

@@ -30,6 +30,24 @@ class EncodeError(SgnsError):
     """The encoder gave up on a text."""
 
 
+def make_encoding(name: str, pattern: str, ranks: dict[bytes, int], separator_id: int) -> "tiktoken.Encoding":
+    """tiktoken's encoder, whose only special token is SEPARATOR: the names of others are ordinary text.
+
+    Raises SgnsError if the pattern is no regular expression.
+    """
+    import tiktoken
+
+    try:
+        return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={SEPARATOR: separator_id})
+    except ValueError as error:
+        raise SgnsError(f"the pattern of {name} is no regular expression: {error}", "correct the pattern") from error
+
+
+def check_pattern(name: str, pattern: str) -> None:
+    """Raise SgnsError if the pattern is no regular expression: it is otherwise not looked at before encoding."""
+    make_encoding(name, pattern, {bytes([byte]): byte for byte in range(256)}, 256)
+
+
 class BpeTokenizer:
     """Byte-pair encoding: a regex cuts the text, and in each piece the lowest rank merges first."""
 
@@ -57,28 +75,9 @@ class BpeTokenizer:
     def _encoding(self) -> "tiktoken.Encoding":
         """tiktoken's encoder for this thread: a regular expression is slow in every thread but its first."""
         if not hasattr(self._of_thread, "encoding"):
-            self._of_thread.encoding = self._make_encoding(self._ranks)
+            self._of_thread.encoding = make_encoding(self.name, self.pattern, self._ranks, self.n_vocab)
         encoding: tiktoken.Encoding = self._of_thread.encoding
         return encoding
-
-    def _make_encoding(self, ranks: dict[bytes, int]) -> "tiktoken.Encoding":
-        """An encoder whose only special token is SEPARATOR: the names of others are ordinary text."""
-        import tiktoken
-
-        try:
-            return tiktoken.Encoding(
-                self.name,
-                pat_str=self.pattern,
-                mergeable_ranks=ranks,
-                special_tokens={SEPARATOR: self.n_vocab},
-            )
-        except ValueError as error:
-            what = f"the pattern of {self.name} is no regular expression: {error}"
-            raise SgnsError(what, "correct the pattern") from error
-
-    def check_pattern(self) -> None:
-        """Raise SgnsError if the pattern is no regular expression: it is otherwise not looked at before encoding."""
-        self._make_encoding({bytes([byte]): byte for byte in range(256)})
 
     def encode(self, text: str) -> NDArray[np.uint32]:
         return self._encode(text, allowed_special=set())

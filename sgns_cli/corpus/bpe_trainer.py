@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from sgns_cli.corpus import bpe
 from sgns_cli.corpus.bpe import BpeTokenizer
 from sgns_cli.errors import SgnsError, UsageError
 
@@ -83,9 +84,8 @@ def check_pattern(pattern: str) -> None:
     hint = "give `lines`, `words`, or a regular expression that cuts text into pieces"
     if not pattern:
         raise UsageError("tokenizer.train.pattern is empty", hint)
-    tokenizer = BpeTokenizer("pattern", pattern, {bytes([byte]): byte for byte in range(256)}, {})
     try:
-        tokenizer.check_pattern()
+        bpe.check_pattern("the tokenizer", pattern)
     except SgnsError as error:
         reason = error.__cause__
         raise UsageError(f"tokenizer.train.pattern is no regular expression: {reason}", hint) from error

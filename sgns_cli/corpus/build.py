@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,17 @@ from sgns_cli.corpus.bpe import EncodeError
 from sgns_cli.corpus.reader import CorpusReader, Report, find_text_sources, spool
 from sgns_cli.corpus.sample import sample_texts, utf8_length
 from sgns_cli.corpus.text_documents import DocumentBatch
-from sgns_cli.corpus.token_store import TokenStore, dtype_for, open_token_store, write_token_store
+from sgns_cli.corpus.token_store import TokenStore, add_counts, dtype_for, open_token_store, write_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, Tokenizer, open_encoding
 from sgns_cli.corpus.whitespace import GrowingVocabulary
 from sgns_cli.errors import SgnsError
+from sgns_cli.folders import exists_already
 
 MOST_THREADS = 8  # that reading can feed
 BYTES_A_THREAD = 2**22  # what is encoded in the time that making an encoder takes, a few times over
-SAMPLE_BYTES = 2**27  # of text to train a tokenizer on: rustbpe takes up to 25 bytes of memory for each
+SAMPLE_BYTES = (
+    2**27
+)  # of text to train a tokenizer on: rustbpe takes up to 25 bytes of memory for each (bench/README.md)
 
 
 def build_token_folder(
@@ -49,10 +52,10 @@ def build_token_folder(
     """
     overwrite = overwrite or _is_empty(folder)
     if folder.exists() and not overwrite:
-        raise SgnsError(f"{folder} exists already", "choose another folder, or remove it first")
+        raise exists_already(folder)
     reader = CorpusReader(data, find_text_sources(data), progress, stdin)
     with ExitStack() as stack:
-        if tokenizer.train and reader.has_stdin:
+        if tokenizer.train and reader.has_stdin and not (stdin and stdin.seekable()):
             reader.stdin = stack.enter_context(spool(stdin))
         if tokenizer.encoding == WHITESPACE:
             return _write(reader, GrowingVocabulary(), tokenizer, folder, overwrite=overwrite, threads=1)
@@ -74,9 +77,7 @@ def make_tokenizer(reader: CorpusReader, tokenizer: TokenizerConfig, *, threads:
     vocabulary = GrowingVocabulary()
     counts = np.zeros(0, dtype=np.int64)
     for batch in reader.batches("reading"):
-        more = np.bincount(vocabulary.encode_batch(batch.texts)[0], minlength=len(counts))
-        more[: len(counts)] += counts
-        counts = more
+        counts = add_counts(counts, vocabulary.encode_batch(batch.texts)[0])
     return vocabulary.by_falling_count(counts)[0]
 
 
@@ -85,11 +86,12 @@ def _train_tokenizer(reader: CorpusReader, train: TrainTokenizerConfig, threads:
 
     texts = (text for batch in reader.batches("reading") for text in batch.texts)
     sample = sample_texts(texts, at_most=SAMPLE_BYTES)
-    if len(sample.texts) < sample.documents or sample.taken_bytes < sample.bytes:
+    if sample.taken_bytes < sample.bytes:
         reader.notes.append(
-            f"the tokenizer was trained on a sample: {len(sample.texts):,} of {sample.documents:,} documents, "
-            f"{sample.taken_bytes:,} of {sample.bytes:,} bytes, spread evenly over the corpus"
+            f"the tokenizer was trained on a sample: {sample.taken_bytes:,} of {sample.bytes:,} bytes, in pieces from "
+            "all over the corpus"
         )
+    reader.bytes = sample.taken_bytes
     reader.report("merging", 0)
     pattern = resolve_pattern(train)
     return train_bpe(sample.texts, vocab_size=train.vocab_size, pattern=pattern, threads=threads)
@@ -122,7 +124,6 @@ def _write(
     threads: int,
 ) -> TokenStore:
     """Encode all batches in order, and write them with the facts for meta.json."""
-    growing = encoder if isinstance(encoder, GrowingVocabulary) else None
     dtype = np.dtype("<u4") if isinstance(encoder, GrowingVocabulary) else dtype_for(encoder.n_vocab)
     text_bytes = 0
     skipped: list[dict[str, Any]] = []
@@ -135,7 +136,12 @@ def _write(
             reader.report("tokens", writer.n_tokens)
         if writer.n_tokens == 0:
             raise no_tokens(reader, skipped)
-        tokenizer, new_ids = growing.by_falling_count(writer.counts) if growing else (cast(Tokenizer, encoder), None)
+        tokenizer: Tokenizer
+        new_ids: NDArray[np.uint32] | None
+        if isinstance(encoder, GrowingVocabulary):
+            tokenizer, new_ids = encoder.by_falling_count(writer.counts)
+        else:
+            tokenizer, new_ids = encoder, None
         covered = _token_bytes(tokenizer, writer.counts)
         facts = {
             "bytes": text_bytes,
@@ -213,7 +219,7 @@ def skipped_document(origin: str, number: int, error: EncodeError) -> dict[str, 
     return {"source": origin, "document": number, "reason": error.message}
 
 
-def skipped_documents(skipped: list[dict[str, Any]], hint: str) -> SgnsError:
+def skipped_error(skipped: list[dict[str, Any]], hint: str) -> SgnsError:
     """What to say of documents that the tokenizer gave up on, as meta.json lists them."""
     first = skipped[0]
     which = f"document {first['document']:,} of {first['source']}"

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
@@ -22,17 +23,17 @@ from sgns_cli.token_folder import is_token_folder
 
 SECONDS_BETWEEN_REPORTS = 0.1
 # waiting for another process, reading and merging to train a tokenizer, then the tokens
-Stage = Literal["waiting", "reading", "merging", "tokens"]
+StageName = Literal["waiting", "reading", "merging", "tokens"]
 
 
 @dataclass(frozen=True)
 class TokenizeProgress:
     """How far a stage of making a token folder has come; there are tokens only in the last."""
 
-    stage: Stage
+    stage: StageName
     documents: int
     tokens: int
-    bytes: int  # of the sources, as they lie on disk
+    bytes: int  # of the sources, as they lie on disk; of records, characters of text
     bytes_total: int | None  # None where the sources do not tell
     seconds: float
 
@@ -79,13 +80,13 @@ class CorpusReader:
     def has_stdin(self) -> bool:
         return any(source.kind == "stdin" for source in self.sources)
 
-    @property
+    @cached_property
     def bytes_total(self) -> int | None:
         """Bytes on disk of all sources, or None where one does not tell."""
         sizes = [source.size for source in self.sources]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
-    def batches(self, stage: Stage) -> Iterator[DocumentBatch]:
+    def batches(self, stage: StageName) -> Iterator[DocumentBatch]:
         """All documents, from the start; each batch has at least one."""
         before = self.documents = self.bytes = 0
         self.started = time.monotonic()
@@ -101,14 +102,16 @@ class CorpusReader:
                     self.report(stage, 0)
             before = self.bytes
 
-    def report(self, stage: Stage, tokens: int, *, last: bool = False) -> None:
+    def report(self, stage: StageName, tokens: int, *, last: bool = False) -> None:
         """Tell `progress` how far it is, unless that was just done; the first report of a stage and the last one are
         left out only where they would say the same again.
         """
+        if self.progress is None:
+            return
         seconds = time.monotonic() - self.started
         report = TokenizeProgress(stage, self.documents, tokens, self.bytes, self.bytes_total, seconds)
         before = self._reported
-        if self.progress is None or (before and replace(report, seconds=before.seconds) == before):
+        if before and replace(report, seconds=before.seconds) == before:
             return
         new = last or not before or before.stage != stage
         if before and not new and seconds - before.seconds < SECONDS_BETWEEN_REPORTS:

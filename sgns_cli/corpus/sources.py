@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from sgns_cli.config import DataConfig
 from sgns_cli.corpus.findings import Findings
+from sgns_cli.corpus.sample import utf8_length
 from sgns_cli.corpus.source_paths import RECORDS, Source, find_sources, inner_suffix, split_hub_name
 from sgns_cli.corpus.text_documents import BLOCK, DocumentBatch, file_documents, read_blocks, stream_documents
 from sgns_cli.errors import SgnsError
@@ -37,12 +38,11 @@ def count_bytes(data: DataConfig, *, at_most: int) -> int | None:
 
     None where looking would take away what is there (stdin) or needs a network (the hub).
     """
-    sources = find_sources(data.sources)
-    if any(source.kind in ("stdin", "hub") for source in sources):
+    if any(source.kind in ("stdin", "hub") for source in find_sources(data.sources)):
         return None
     size = 0
-    for batch in (batch for source in sources for batch in source_documents(source, data)):
-        size += sum(len(text.encode(errors="replace")) for text in batch.texts)
+    for batch in documents(data):
+        size += sum(map(utf8_length, batch.texts))
         if size >= at_most:
             return at_most
     return size

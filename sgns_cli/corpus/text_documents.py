@@ -33,12 +33,12 @@ Errors = Literal["strict", "replace"]
 
 @dataclass(frozen=True)
 class DocumentBatch:
-    """Some documents of one source, in order; none of them is empty, and there may be none."""
+    """Some documents of one source, in order; there is at least one, and none is empty."""
 
     origin: str  # the file's or the data set's name, for people
     first: int  # the number of the first document in its source, from 1
     texts: list[str]
-    bytes_read: int  # of this source so far, as it lies on disk
+    bytes_read: int  # of this source so far, as it lies on disk; of records, characters of text
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sgns_cli.config import DEFAULT_ENCODING, DataConfig, TokenizerConfig
-from sgns_cli.corpus.build import build_token_folder, resolve_pattern, skipped_documents
+from sgns_cli.corpus.build import build_token_folder, resolve_pattern, skipped_error
 from sgns_cli.corpus.reader import Report, TokenizeProgress, find_text_sources, spool
 from sgns_cli.corpus.source_paths import Source
 from sgns_cli.corpus.token_store import TokenStore, open_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, encoding_names, open_encoding
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.folders import unfinished, writing
+from sgns_cli.folders import unfinished
 from sgns_cli.locks import Held, locked
 from sgns_cli.token_folder import FORMAT_VERSION, is_token_folder
 
@@ -48,7 +48,7 @@ def cached_token_folder(
     else:
         store = _cached(data, tokenizer, cache, progress, threads, stdin)
     if store.meta.get("skipped") and data.errors == "strict":
-        raise skipped_documents(
+        raise skipped_error(
             store.meta["skipped"], "cut them into lines, or train without them: --set data.errors=replace"
         )
     return store
@@ -82,9 +82,6 @@ def _cached(
 @contextmanager
 def _held(folder: Path, progress: Report | None) -> Iterator[None]:
     """Hold a folder of the cache, after a wait if need be, for another run may want the same corpus."""
-    if not folder.parent.is_dir():
-        with writing(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))
@@ -98,8 +95,9 @@ def _held(folder: Path, progress: Report | None) -> Iterator[None]:
 def _remove_debris(cache: Path) -> None:
     """Remove what processes left that were killed while they built a folder here."""
     for hidden, folder in unfinished(cache):
-        with suppress(Held), locked(folder):
-            shutil.rmtree(hidden, ignore_errors=True)
+        with suppress(Held), locked(folder) as held:
+            if held:
+                shutil.rmtree(hidden, ignore_errors=True)
 
 
 def open_source_folder(folder: Path, data: DataConfig, tokenizer: TokenizerConfig) -> TokenStore:

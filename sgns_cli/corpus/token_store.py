@@ -100,6 +100,13 @@ def dtype_for(n_vocab: int) -> np.dtype[Any]:
     return DTYPES["uint16" if n_vocab <= 2**16 else "uint32"]
 
 
+def add_counts(counts: NDArray[np.int64], ids: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Counts by id with those of more ids; longer where one of them needs it."""
+    more = np.bincount(ids, minlength=len(counts))
+    more[: len(counts)] += counts
+    return more
+
+
 class TokenWriter:
     """Streams documents into a hidden token folder; memory is a batch and the counts. See
     `write_token_store`.
@@ -124,9 +131,7 @@ class TokenWriter:
         starts = self.n_tokens + np.cumsum(lengths) - lengths
         self._starts.write(starts.astype("<i8").tobytes())
         self._tokens.write(ids.astype(self.dtype, copy=False).data)
-        counts = np.bincount(ids, minlength=len(self.counts))
-        counts[: len(self.counts)] += self.counts
-        self.counts = counts
+        self.counts = add_counts(self.counts, ids)
         self.n_tokens += len(ids)
         self.n_documents += len(lengths)
 

@@ -31,6 +31,7 @@ class TokenStream:
 
     data: DataConfig
     tokenizer: TokenizerConfig
+    threads: int = 1  # for the training of a tokenizer
     notes: list[str] = field(default_factory=list)
     skipped: list[dict[str, Any]] = field(default_factory=list)  # documents that the tokenizer gave up on
 
@@ -53,7 +54,7 @@ class TokenStream:
         with ExitStack() as stack:
             if reader.has_stdin and (self.tokenizer.train or self.tokenizer.encoding == WHITESPACE):
                 reader.stdin = stack.enter_context(spool(None))
-            encoder = make_tokenizer(reader, self.tokenizer)
+            encoder = make_tokenizer(reader, self.tokenizer, threads=self.threads)
             for batch in reader.batches("tokens"):
                 for number, text in enumerate(batch.texts, start=batch.first):
                     try:

@@ -10,19 +10,16 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.corpus import rank_files
-from sgns_cli.corpus.bpe import RANKS, BpeTokenizer
+from sgns_cli.corpus.bpe import RANKS, BpeTokenizer, check_pattern
 from sgns_cli.corpus.whitespace import DESCRIPTION, VOCABULARY, load_whitespace
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.folders import read_json
-
-if TYPE_CHECKING:
-    pass
 
 WHITESPACE = "whitespace"
 _reading = threading.Lock()  # held while tiktoken reads rank files through us
@@ -93,7 +90,7 @@ def open_encoding(name_or_file: str) -> Tokenizer:
     path = Path(name_or_file).expanduser()
     if path.suffix == ".tiktoken" or path.is_file():
         tokenizer = read_rank_file(path)
-        tokenizer.check_pattern()
+        check_pattern(tokenizer.name, tokenizer.pattern)
         return tokenizer
     near = difflib.get_close_matches(name_or_file, [*names, WHITESPACE], n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join([*names, WHITESPACE])}."

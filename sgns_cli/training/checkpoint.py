@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sgns_cli import run_folder
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import checksum, publish_file, publish_folder, write_json
+from sgns_cli.folders import OLD, checksum, publish_file, publish_folder, write_json
 from sgns_cli.tensors import TensorStream, map_tensors, whole, write_tensors
 from sgns_cli.training.engine import PIECE, Matrices, empty_matrices, initial_matrices
 from sgns_cli.training.problem import Problem
@@ -97,16 +97,11 @@ def load_step(folder: Path, problem: Problem) -> Matrices:
 def adopt_matrices(problem: Problem, tokenizer: Any, run: Path, old_tokenizer: Any) -> tuple[Matrices, int]:  # noqa: ANN401
     """Initial matrices, with the rows of the tokens (by bytes) that `run` has trained too taken from its latest step.
 
-    The tokenizers need `token_bytes` and `id_of`. Returns the matrices and how many rows were taken. Raises SgnsError
-    if the dims differ.
+    The tokenizers need `token_bytes` and `id_of`; the dims are equal. Returns the matrices and how many rows were
+    taken.
     """
     folder = run_folder.resolve_step(run)
     state = run_folder.read_state(folder)
-    if state.get("dim") != problem.model.dim:
-        raise SgnsError(
-            f"--init-from {run} has dim {state.get('dim')}, this run has model.dim {problem.model.dim}",
-            f"set model.dim to {state.get('dim')}",
-        )
     tensors = {**map_tensors(folder / run_folder.MODEL), **map_tensors(folder / run_folder.TRAINING)}
     trained = np.asarray(tensors["counts"]) >= state["min_count"]
     pairs = []
@@ -142,7 +137,7 @@ def trim_metrics(path: Path, step: int) -> None:
 def remove_old_steps(run: Path, keep: int) -> None:
     """Remove all but the newest `keep` steps. A step is hidden before its files go, so a visible one is whole."""
     for folder in run_folder.steps(run)[:-keep]:
-        hidden = folder.with_name(f".{folder.name}.old.incomplete")
+        hidden = folder.with_name(f".{folder.name}{OLD}")
         folder.rename(hidden)
         shutil.rmtree(hidden)
 

@@ -18,6 +18,7 @@ from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, 
 from sgns_cli.training.problem import ROUND_CENTRES, Problem
 
 if TYPE_CHECKING:
+    from sgns_cli.training.kernels.cpu_memory import Objective
     from sgns_cli.training.kernels.reference import Round
 
 Floats = NDArray[np.float32]
@@ -69,6 +70,19 @@ def matrix_bytes(problem: Problem) -> int:
 def _matrix_rows(problem: Problem) -> dict[str, int]:
     rows = {"vectors": problem.vocabulary.rows, "contexts": problem.vocabulary.rows}
     return {**rows, "positions": problem.model.context_length} if problem.positions_learned else rows
+
+
+def objective_of(problem: Problem) -> "Objective":
+    """A problem as the compiled kernel takes it."""
+    from sgns_cli.training.kernels.cpu_memory import new_objective
+
+    return new_objective(
+        width=_padded_width(problem.model.dim),
+        window=problem.model.window,
+        negatives=problem.model.negatives,
+        shared=problem.shared_negatives,
+        context_length=problem.model.context_length if problem.positions_learned else 0,
+    )
 
 
 def initial_matrices(problem: Problem) -> Matrices:
@@ -128,13 +142,7 @@ class CpuEngine(Engine):
             matrices["contexts"].reshape(-1),
             matrices["positions"].reshape(-1) if problem.positions_learned else nothing,
         )
-        self._objective = cpu_memory.new_objective(
-            width=_padded_width(problem.model.dim),
-            window=problem.model.window,
-            negatives=problem.model.negatives,
-            shared=problem.shared_negatives,
-            context_length=problem.model.context_length if problem.positions_learned else 0,
-        )
+        self._objective = objective_of(problem)
         self._work = cpu.new_work(self._objective, problem.span)
         self._scratches = [cpu_memory.new_scratch(self._objective) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(max(1, threads - 1))  # starts a thread when it is given work

@@ -1,7 +1,7 @@
 """What a training would be, told before it starts: tokens, rows, pairs, memory, disk, and the time to expect.
 
-`prepare_estimate` refuses what `prepare_run` (run.py) refuses and writes nothing; `Estimate.measure` trains the first
-rounds for a moment, for the speed of this problem on this machine, and forgets them.
+`prepare_estimate` refuses what `prepare_run` (run.py) refuses before it reads a step, and writes nothing;
+`Estimate.measure` trains the first rounds for a moment, for the speed of this problem here, and forgets them.
 """
 
 import math

@@ -6,7 +6,7 @@ real arrays, files and processes. What the machine has is machine.py's business.
 
 import shutil
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +15,11 @@ import numpy as np
 from sgns_cli import run_folder
 from sgns_cli.config import RunConfig
 from sgns_cli.errors import SgnsError
+from sgns_cli.inventory import size
 from sgns_cli.machine import available_memory
+from sgns_cli.progress import amount
 from sgns_cli.training.draws import BLOCK, PART_BLOCKS
-from sgns_cli.training.engine import PIECE, matrix_bytes
+from sgns_cli.training.engine import PIECE, matrix_bytes, objective_of
 from sgns_cli.training.problem import ROUND_CENTRES, Problem
 
 MIB = 2**20
@@ -66,17 +68,10 @@ class Needs:
 
 def work_bytes(problem: Problem, threads: int) -> int:
     """What the CPU engine comes to use beside the matrices: it allocates more, for rounds that keep every token."""
-    from sgns_cli.training.kernels.cpu_memory import MOST_BITS, STRIP, new_objective
+    from sgns_cli.training.kernels.cpu_memory import MOST_BITS, STRIP
     from sgns_cli.training.kernels.cpu_plan import AHEAD
 
-    model, shared = problem.model, problem.shared_negatives
-    objective = new_objective(
-        width=-(-model.dim // 16) * 16,
-        window=model.window,
-        negatives=model.negatives,
-        shared=shared,
-        context_length=model.context_length if problem.positions_learned else 0,
-    )
+    model, shared, objective = problem.model, problem.shared_negatives, objective_of(problem)
     outputs, slots = objective.contexts + shared, MOST_BLOCKS * objective.slots
     plans = AHEAD * (28 * (MOST_BLOCKS * BLOCK + 2 * model.window) + 4 * MOST_BLOCKS * shared + 12 * slots)
     deltas = 4 * (objective.width + 1) * slots
@@ -92,25 +87,27 @@ def step_bytes(problem: Problem) -> int:
     return 4 * dim * (2 * n_vocab + positions) + 8 * n_vocab
 
 
-def check_memory(problem: Problem, needs: Needs, *, resumes: bool = False) -> None:
+def check_memory(problem: Problem, needs: Needs, *, fixed: Collection[str] = ()) -> None:
     """Refuse a training that does not fit into memory, nor its matrices into that of a CUDA device.
 
     Raises SgnsError with the values of keys that would fit.
     """
     needed, there = needs.memory(problem), available_memory()
     if needed > there:
-        message = f"training needs {_size(needed)} of memory, and {_size(there)} are available"
-        raise SgnsError(message, _way_out(problem, lambda smaller: needs.memory(smaller) <= there, resumes=resumes))
+        message = f"training needs {amount(needed, 'B')} of memory, and {amount(there, 'B')} are available"
+        raise SgnsError(message, _way_out(problem, lambda smaller: needs.memory(smaller) <= there, fixed=fixed))
     if needs.device.startswith("cuda"):
         import torch
 
         needed, there = matrix_bytes(problem), torch.cuda.mem_get_info(needs.device)[0]
         if needed > there:
-            message = f"the matrices need {_size(needed)} on {needs.device}, and {_size(there)} are free there"
-            raise SgnsError(message, _way_out(problem, lambda smaller: matrix_bytes(smaller) <= there, resumes=resumes))
+            message = (
+                f"the matrices need {amount(needed, 'B')} on {needs.device}, and {amount(there, 'B')} are free there"
+            )
+            raise SgnsError(message, _way_out(problem, lambda smaller: matrix_bytes(smaller) <= there, fixed=fixed))
 
 
-def check_disk(problem: Problem, run: RunConfig, folder: Path, *, resumes: bool = False) -> None:
+def check_disk(problem: Problem, run: RunConfig, folder: Path, *, fixed: Collection[str] = ()) -> None:
     """Refuse a training whose steps do not fit on the disk of its run folder.
 
     One more than run.keep_checkpoints is there for a moment; steps that are there already go as new ones come.
@@ -118,30 +115,32 @@ def check_disk(problem: Problem, run: RunConfig, folder: Path, *, resumes: bool 
     """
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
-    held = sum(file.stat().st_size for step in run_folder.steps(folder) for file in step.iterdir())
+    held = sum(map(size, run_folder.steps(folder)))
 
     def fit(smaller: Problem, keep: int) -> bool:
         step, most = step_bytes(smaller), keep + 1 if smaller.train.epochs else 1
         return step <= free and most * step <= free + held
 
-    keep, step = run.keep_checkpoints, _size(step_bytes(problem))
+    keep, step = run.keep_checkpoints, amount(step_bytes(problem), "B")
     if fit(problem, keep):
         return
     fewer = _largest(keep, lambda fewer: fit(problem, fewer))
-    way_out = _way_out(problem, lambda smaller: fit(smaller, keep), resumes=resumes, what="disk")
+    way_out = _way_out(problem, lambda smaller: fit(smaller, keep), fixed=fixed, what="disk")
     raise SgnsError(
-        f"{folder} has no room for {keep} checkpoints and a new one: a step takes {step}, and {_size(free)} are free",
+        f"{folder} has no room for {keep} checkpoints and a new one: a step takes {step}, and "
+        f"{amount(free, 'B')} are free",
         f"set run.keep_checkpoints to {fewer}, or {way_out}" if fewer else way_out,
     )
 
 
-def _way_out(problem: Problem, fits: Fits, *, resumes: bool, what: str = "memory") -> str:
-    """What to do about a training that does not fit: the values of keys with which it would."""
+def _way_out(problem: Problem, fits: Fits, *, fixed: Collection[str], what: str = "memory") -> str:
+    """What to do about a training that does not fit: the values of keys with which it would, but for `fixed` ones."""
     ways = []
-    if not resumes:  # a run that goes on keeps its model
+    if "model.dim" not in fixed:
         dim = _largest(problem.model.dim, lambda dim: fits(_with_dim(problem, dim)))
         if dim:
             ways.append(f"set model.dim to {dim} or less")
+    if "model.min_count" not in fixed:
         rows = _largest(problem.vocabulary.rows, lambda rows: fits(_with_rows(problem, rows)))
         if rows:
             counts = problem.vocabulary.counts[problem.vocabulary.ids]  # falling
@@ -164,11 +163,3 @@ def _with_dim(problem: Problem, dim: int) -> Problem:
 def _with_rows(problem: Problem, rows: int) -> Problem:
     """The problem with its most frequent rows alone, as a larger min_count has it."""
     return replace(problem, vocabulary=replace(problem.vocabulary, ids=problem.vocabulary.ids[:rows]))
-
-
-def _size(count: float) -> str:
-    """Bytes for people: "1.25 GB"."""
-    for limit, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= limit:
-            return f"{count / limit:.3g} {unit}"
-    return f"{count:.0f} B"

@@ -20,7 +20,7 @@ from sgns_cli.config_file import dump_config
 from sgns_cli.corpus.token_store import TokenStore
 from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import incomplete_name, publish_file, replace_folder, writing
+from sgns_cli.folders import INCOMPLETE, incomplete_name, publish_file, replace_folder, writing
 from sgns_cli.locks import locked
 from sgns_cli.training.checkpoint import remove_old_steps, save_step, trim_metrics
 from sgns_cli.training.compiled import is_kept
@@ -149,9 +149,9 @@ class Setup:
         compiles = not start.complete and must_compile(self.device)
         needs = Needs(self.device, self.threads, adopts=start.adopts is not None, compiles=compiles)
         if not start.complete:
-            resumes = start.resumes is not None
-            check_memory(self.problem, needs, resumes=resumes)
-            check_disk(self.problem, self.config.run, run_directory(self.config), resumes=resumes)
+            fixed = ["model.dim", "model.min_count"] if start.resumes else ["model.dim"] if start.adopts else []
+            check_memory(self.problem, needs, fixed=fixed)
+            check_disk(self.problem, self.config.run, run_directory(self.config), fixed=fixed)
         if compiles:
             when = "once" if is_kept() else "in each run, as no cache folder can be written to"
             note = f"compiling the kernel for this processor, {when}: some ten seconds, for which Ctrl-C waits"
@@ -196,8 +196,6 @@ def prepare_run(
     setup = set_up(config, store, device=device, threads=threads)
     problem, tokenizer = setup.problem, setup.tokenizer
     facts = {"fingerprints": setup.fingerprints, "lowercase": store.meta["options"]["lowercase"]}
-    with writing(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as holding:
         holding.enter_context(locked(folder))
         check_start(config, request)
@@ -229,7 +227,7 @@ def prepare_run(
 
 def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, first_step: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for debris in folder.glob(".*.incomplete"):
+    for debris in folder.glob(f".*{INCOMPLETE}"):
         shutil.rmtree(debris, ignore_errors=True)
     with publish_file(folder / run_folder.CONFIG) as hidden:
         hidden.write_text(dump_config(_resolved(config, tokenizer)), encoding="utf-8")

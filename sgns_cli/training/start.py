@@ -21,7 +21,7 @@ from sgns_cli.training.problem import Problem
 
 @dataclass(frozen=True)
 class Request:
-    """How a run is to start: at most one of the three is given."""
+    """How a run is to start. `resume` goes with neither of the others."""
 
     resume: bool = False
     overwrite: bool = False
@@ -75,8 +75,10 @@ def check_start(config: Config, request: Request) -> None:
 
 def check_free(config: Config) -> None:
     """Refuse a run directory that another process is writing at this moment. Raises SgnsError."""
-    with locked(run_directory(config)):
-        pass
+    folder = run_directory(config)
+    if folder.parent.is_dir():  # else nobody is, and a refusal should leave nothing
+        with locked(folder):
+            pass
 
 
 def find_start(config: Config, problem: Problem, fingerprints: dict[str, str], request: Request) -> Start:
@@ -88,7 +90,15 @@ def find_start(config: Config, problem: Problem, fingerprints: dict[str, str], r
         if steps:
             return _resume(folder, steps[-1], config, problem, fingerprints)
         notes.append(f"{folder} has no complete step to resume: starting from the beginning")
-    return Start(notes, adopts=run_folder.resolve_step(request.init_from) if request.init_from else None)
+    if request.init_from is None:
+        return Start(notes)
+    adopts = run_folder.resolve_step(request.init_from)
+    dim = run_folder.read_state(adopts).get("dim")
+    if dim != problem.model.dim:
+        raise SgnsError(
+            f"--init-from {adopts} has dim {dim}, this run has model.dim {problem.model.dim}", f"set model.dim to {dim}"
+        )
+    return Start(notes, adopts=adopts)
 
 
 def load_matrices(start: Start, problem: Problem, tokenizer: Tokenizer) -> tuple[Matrices, list[str]]:
