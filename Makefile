@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint types bench bench-quick install install-dev install-bench clean
+.PHONY: demo test check lint types bench bench-tokenizing bench-quick install install-dev install-bench clean
 
 demo: install
 	$(BIN)/sgns train configs/kjv.yaml --overwrite
@@ -25,6 +25,10 @@ types: install-dev
 # Against gensim and fastText (bench/README.md): an hour on a machine that does nothing else, or five minutes.
 bench: install-bench
 	$(BIN)/python bench/cpu.py
+
+# `sgns tokenize` beside tiktoken, Hugging Face tokenizers and rustbpe: a quarter of an hour.
+bench-tokenizing: install-bench
+	$(BIN)/python bench/tokenizing.py
 
 bench-quick: install-bench
 	$(BIN)/python bench/cpu.py --quick

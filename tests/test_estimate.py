@@ -174,6 +174,7 @@ def test_a_dry_run_of_a_run_that_is_there(sgns, here, monkeypatch):
     [
         (["--resume", "--set", "model.dim=9"], "model.dim"),
         (["--init-from", "nowhere"], "nowhere"),
+        (["--init-from", "runs/c", "-o", "new", "--set", "model.dim=9"], "set model.dim to"),
         (["-o", "corpus.txt"], "corpus.txt"),
         (["-o", "new", "--set", "model.min_count=100000"], "model.min_count"),
     ],
