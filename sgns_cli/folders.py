@@ -102,7 +102,8 @@ def writing(path: Path) -> Iterator[None]:
 
 def write_json(path: Path, value: object) -> None:
     """Write `value` as indented UTF-8 JSON."""
-    path.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+    path.write_bytes(text.encode("utf-8", "backslashreplace"))  # half a surrogate, as file names have, is JSON's \uD8FF
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """A trained BPE: tiktoken cuts text exactly as the trainer does."""
 
+import base64
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from sgns_cli.config import PATTERNS
 from sgns_cli.corpus.bpe_trainer import _ranks, train_bpe
-from sgns_cli.corpus.tokenizer import load_tokenizer
+from sgns_cli.corpus.tokenizer import load_tokenizer, open_encoding
 from sgns_cli.errors import SgnsError, UsageError
 
 VERSES = (Path(__file__).parent.parent / "data" / "kjv.txt").read_text(encoding="utf-8").split("\n")[:4000]
@@ -100,3 +102,14 @@ def test_an_error_in_the_texts_comes_through():
 def test_text_that_is_no_unicode_is_an_error():
     with pytest.raises(SgnsError, match="UTF-8"):
         train_bpe(["a\ud800"], vocab_size=300, pattern=".+")
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", r"\b", "(?<=b)|c", "x*"])
+def test_a_pattern_that_cuts_pieces_of_nothing_is_refused(pattern, tmp_path):
+    with pytest.raises(UsageError, match="matches nothing at all"):
+        train_bpe(["abc"], vocab_size=300, pattern=pattern)
+    path = tmp_path / "bytes.tiktoken"
+    path.write_bytes(b"".join(base64.b64encode(bytes([byte])) + b" %d\n" % byte for byte in range(256)))
+    path.with_suffix(".json").write_text(json.dumps({"pattern": pattern}))
+    with pytest.raises(SgnsError, match="matches between characters"):
+        open_encoding(str(path))

@@ -1,6 +1,7 @@
 """From sources to a token folder."""
 
 import io
+import os
 
 import numpy as np
 import pytest
@@ -269,3 +270,24 @@ def test_the_tokenizer_alone_is_that_of_the_folder(text, tmp_path, config):
 
 def test_a_named_tokenizer_needs_no_source(ranks):
     assert make_tokenizer(CorpusReader(data("not there"), []), ranks).name == "small"
+
+
+@pytest.mark.parametrize("config", [WHITESPACE, TRAINED])
+def test_a_pipe_is_not_read_twice(tmp_path, config):
+    os.mkfifo(tmp_path / "pipe.txt")
+    reader = CorpusReader(data(tmp_path / "pipe.txt"), find_text_sources(data(tmp_path / "pipe.txt")))
+    with pytest.raises(SgnsError, match="is a pipe") as caught:
+        make_tokenizer(reader, config)
+    assert "standard input" in caught.value.hint
+    with pytest.raises(SgnsError, match="is a pipe"):
+        cached_token_folder(data(tmp_path / "pipe.txt"), config, tmp_path / "cache")
+
+
+def test_a_file_name_that_is_no_text(tmp_path):
+    path = tmp_path / os.fsdecode(b"\xff.txt")
+    try:
+        path.write_text("a b")
+    except OSError:
+        pytest.skip("this system has no such file names")
+    store = build_token_folder(data(path), WHITESPACE, tmp_path / "out")
+    assert open_token_store(store.folder, verify=True).meta["sources"] == [str(path)]

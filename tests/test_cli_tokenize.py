@@ -82,6 +82,7 @@ def test_standard_input(sgns_process, encoding: list[str]) -> None:
         (["text.txt", "--pattern", "words"], 2, "--pattern needs --train-vocab", ""),
         (["text.txt", "--train-vocab", "5"], 2, "Invalid value for '--train-vocab'", ""),
         (["text.txt", "--document", "page"], 2, "Invalid value for '--document'", ""),
+        (["text.txt", "--encoding", ""], 2, "--encoding: unknown encoding ''", ""),
         (["text.txt", "--encoding", "nope"], 2, "--encoding: unknown encoding 'nope'", ""),
         (["text.txt", "--train-vocab", "300", "--pattern", "[a"], 2, "--pattern is no regular expression", ""),
         (["text.txt", "--threads", "0"], 2, "Invalid value for '--threads'", ""),

@@ -32,7 +32,7 @@ IMPORTERS = {
     "tiktoken_ext": ["corpus/tokenizer.py"],
     "rustbpe": ["corpus/bpe_worker.py"],
     "psutil": ["machine.py"],
-    "regex": ["corpus/bpe_trainer.py"],
+    "regex": ["corpus/bpe.py"],
     "requests": ["corpus/rank_files.py"],
     "pydantic": ["config.py", "config_file.py"],
     "yaml": ["config_file.py", "yaml_text.py"],

@@ -15,7 +15,7 @@ from sgns_cli.corpus import sources, text_documents
 from sgns_cli.corpus.findings import Findings
 from sgns_cli.corpus.source_paths import find_sources
 from sgns_cli.corpus.sources import count_bytes, documents, source_documents
-from sgns_cli.corpus.text_documents import zstd
+from sgns_cli.corpus.unpack import zstd
 from sgns_cli.errors import SgnsError, UsageError
 
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -287,7 +287,7 @@ def test_parquet(tmp_path, no_network, monkeypatch):
         ("a.jsonl", '{"body": "x", "id": 1}\n', "text", "has no column 'text'"),
         ("a.csv", "body,id\nx,1\n", "text", "has no column 'text'"),
         ("a.jsonl", '{"body": "x", "id": 1}\n', "id", "column 'id' holds int, not text"),
-        ("a.jsonl", '{"body": "x"\n', "body", "cannot read"),
+        ("a.jsonl", '{"body": "x"\n', "body", "line 1: no JSON"),
         ("a.jsonl", b'{"body": "x"}\n{"body": "\xff"}\n', "body", "not UTF-8 at byte 24: 0xFF"),
         ("a.csv", b"body,id\nx,1\n\xffy,2\n", "body", "not UTF-8 at byte 12: 0xFF"),
         ("a.parquet", b"PAR1 it is not", "body", "cannot read"),
@@ -407,4 +407,34 @@ def test_records_are_batched_by_size(tmp_path, monkeypatch):
     path = write(tmp_path / "a.jsonl", "".join(f'{{"text": "{"x" * n}"}}\n' for n in (4, 6, 30, 1, 2)))
     batches = list(documents(DataConfig(sources=[str(path)])))
     assert [list(map(len, batch.texts)) for batch in batches] == [[4, 6], [30], [1, 2]]
-    assert [(batch.first, batch.bytes_read) for batch in batches] == [(1, 10), (3, 40), (4, 43)]
+    assert [batch.first for batch in batches] == [1, 3, 4]
+    assert batches[-1].bytes_read == path.stat().st_size
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".xz", lzma.compress), (".bz2", bz2.compress)])
+def test_all_streams_of_a_packed_file_are_read_or_it_is_damaged(tmp_path, suffix, pack):
+    first, second = pack(b"first\n"), pack(b"second\n")
+    assert texts(write(tmp_path / f"a{suffix}", first + second)) == ["first", "second"]
+    assert texts(write(tmp_path / f"a{suffix}", first + bytes(8) + second + bytes(4))) == ["first", "second"]
+    damaged = bytes([second[0], second[1] ^ 1]) + second[2:]
+    for rest in (damaged, b"rest", second[:-5], second[:4]):
+        with pytest.raises(SgnsError, match="cannot unpack") as caught:
+            texts(write(tmp_path / f"a{suffix}", first + rest))
+        assert "damaged or cut short" in caught.value.hint
+
+
+def test_a_damaged_gz_is_no_matter_of_rights(tmp_path):
+    for content in (gzip.compress(b"text")[:-6] + b"xxxxxx", b"no gzip", gzip.compress(b"text") + b"rest"):
+        with pytest.raises(SgnsError, match="cannot unpack"):
+            texts(write(tmp_path / "a.gz", content))
+
+
+def test_a_glob_goes_into_no_link_and_takes_no_hidden_file(tmp_path, monkeypatch):
+    write(tmp_path / "d" / "sub" / "a.txt", "a")
+    write(tmp_path / "d" / ".hidden" / "b.txt", "b")
+    (tmp_path / "d" / "sub" / "loop").symlink_to(tmp_path / "d")
+    (tmp_path / "link").symlink_to(tmp_path / "d" / "sub")
+    assert texts(tmp_path / "d" / "**" / "*.txt") == texts(tmp_path / "link" / "*.txt") == ["a"]
+    assert texts(tmp_path / "d" / ".hidden" / "*.txt") == ["b"]
+    monkeypatch.chdir(tmp_path / "d" / "sub")
+    assert texts("../sub/*.txt") == texts("**/*.txt") == ["a"]

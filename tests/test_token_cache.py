@@ -199,3 +199,15 @@ def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_n
         folder = cached_token_folder(data(text), WHITESPACE, cache).folder
         there = {path.name for path in cache.iterdir()}
     assert there == {folder.name, ".living.incomplete", ".living.lock"}
+
+
+def test_a_change_anywhere_in_a_file_is_seen(tmp_path):
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"word " * 200_000)
+    status = path.stat()
+    before = cached_token_folder(data(path), WHITESPACE, tmp_path / "cache").folder
+    with path.open("r+b") as file:
+        file.seek(345_678)
+        file.write(b"X")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert cached_token_folder(data(path), WHITESPACE, tmp_path / "cache").folder != before

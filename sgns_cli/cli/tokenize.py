@@ -119,7 +119,7 @@ def _show(data: "DataConfig", tokenizer: "TokenizerConfig", threads: int, consol
     console.records(_token_records(stream), table=table, spare=["bytes"])
     for note in stream.notes:
         console.note(note)
-    _complain_of(stream.skipped, console, "cut them into lines")
+    _complain_of(stream.skipped, console, "take them out, or cut them up")
 
 
 def _token_records(stream: "TokenStream") -> Iterator[dict[str, object]]:
@@ -155,7 +155,7 @@ def _write(data: "DataConfig", tokenizer: "TokenizerConfig", output: Path, threa
         "seconds": round(time.perf_counter() - began, 3),
     }
     console.records([written])
-    _complain_of(store.meta["skipped"], console, f"{output / META} lists them; cut them into lines")
+    _complain_of(store.meta["skipped"], console, f"{output / META} lists them; take them out, or cut them up")
 
 
 def _complain_of(skipped: list[dict[str, Any]], console: Console, hint: str) -> None:

@@ -20,6 +20,7 @@ from sgns_cli.config import DEFAULT_ENCODING, PATTERNS, DataConfig, TokenizerCon
 from sgns_cli.corpus.bpe import EncodeError
 from sgns_cli.corpus.reader import CorpusReader, Report, find_text_sources, spool
 from sgns_cli.corpus.sample import sample_texts, utf8_length
+from sgns_cli.corpus.source_paths import check_regular
 from sgns_cli.corpus.text_documents import DocumentBatch
 from sgns_cli.corpus.token_store import TokenStore, add_counts, dtype_for, open_token_store, write_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, Tokenizer, open_encoding
@@ -73,7 +74,8 @@ def make_tokenizer(reader: CorpusReader, tokenizer: TokenizerConfig, *, threads:
     if tokenizer.train:
         return _train_tokenizer(reader, tokenizer.train, threads)
     if tokenizer.encoding != WHITESPACE:
-        return open_encoding(tokenizer.encoding or DEFAULT_ENCODING)
+        return open_encoding(DEFAULT_ENCODING if tokenizer.encoding is None else tokenizer.encoding)
+    check_regular(reader.sources)
     vocabulary = GrowingVocabulary()
     counts = np.zeros(0, dtype=np.int64)
     for batch in reader.batches("reading"):
@@ -84,6 +86,7 @@ def make_tokenizer(reader: CorpusReader, tokenizer: TokenizerConfig, *, threads:
 def _train_tokenizer(reader: CorpusReader, train: TrainTokenizerConfig, threads: int) -> Tokenizer:
     from sgns_cli.corpus.bpe_trainer import train_bpe
 
+    check_regular(reader.sources)
     texts = (text for batch in reader.batches("reading") for text in batch.texts)
     sample = sample_texts(texts, at_most=SAMPLE_BYTES)
     if sample.taken_bytes < sample.bytes:
@@ -157,7 +160,7 @@ def _write(
 
 def _named(config: TokenizerConfig) -> TokenizerConfig:
     """The config with its encoding named, where it left the choice to the default."""
-    return config if config.train or config.encoding else TokenizerConfig(encoding=DEFAULT_ENCODING)
+    return config if config.train or config.encoding is not None else TokenizerConfig(encoding=DEFAULT_ENCODING)
 
 
 def _token_bytes(tokenizer: Tokenizer, counts: NDArray[np.int64]) -> int | None:

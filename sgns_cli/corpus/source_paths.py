@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sgns_cli.corpus.text_documents import COMPRESSED
+from sgns_cli.corpus.unpack import COMPRESSED
 from sgns_cli.errors import SgnsError, UsageError
 
 TEXT = (".txt", ".md")
-RECORDS = {".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}  # the reader in `datasets`
+RECORDS = (".jsonl", ".csv", ".tsv", ".parquet")
 STDIN = "-"
 HUB = "hf:"
 
@@ -35,7 +35,13 @@ class Source:
     @property
     def size(self) -> int | None:
         """Bytes on disk, where that says how much there is to read."""
-        return Path(self.name).stat().st_size if self.kind == "text" else None
+        known = self.kind == "text" or (self.kind == "records" and inner_suffix(Path(self.name)) != ".parquet")
+        return Path(self.name).stat().st_size if known else None
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether it is a named pipe or the like, which can be read only once."""
+        return self.kind in ("text", "records") and not Path(self.name).is_file()
 
 
 def find_sources(names: Iterable[str]) -> list[Source]:
@@ -74,9 +80,17 @@ def _resolve_path(name: str, path: Path) -> list[Source]:
             raise SgnsError(f"{name} is empty", "give a file with text in it")
         return [_file_source(path)]
     if glob.has_magic(name):
-        matches = glob.glob(str(path), recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-        return _of_many([Path(match) for match in matches], f"no file matches {name}", "check the pattern")
+        return _of_many(_matches(path), f"no file matches {name}", "check the pattern")
     raise SgnsError(f"{name} does not exist", "check the path; it is relative to the working directory")
+
+
+def _matches(pattern: Path) -> Iterator[Path]:
+    """The paths that match, hidden ones only where the pattern says so; `**` goes into no link to a folder."""
+    base = Path(pattern.anchor)
+    for path in base.glob(str(pattern.relative_to(base))):
+        hidden = {part for part in path.parts if part.startswith(".") and part != ".."}
+        if hidden <= {part for part in pattern.parts if part.startswith(".")}:
+            yield path
 
 
 def _of_many(paths: Iterable[Path], message: str, hint: str) -> list[Source]:
@@ -114,6 +128,16 @@ def _is_known(path: Path) -> bool:
 
 def _file_source(path: Path) -> Source:
     return Source("records" if inner_suffix(path) in RECORDS else "text", str(path))
+
+
+def check_regular(sources: Iterable[Source]) -> None:
+    """Raise SgnsError for a pipe among sources that have to be read more than once."""
+    for source in sources:
+        if source.is_pipe:
+            raise SgnsError(
+                f"{source.name} is a pipe, and this has to read it more than once",
+                "put it into a file, or send it to standard input and give `-`",
+            )
 
 
 def split_hub_name(name: str) -> tuple[str, str | None, str]:

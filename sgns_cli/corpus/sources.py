@@ -1,12 +1,11 @@
 """From the config's `data.sources` to a stream of documents, in the order of the sources.
 
-Sources are text files, folders, globs, standard input, structured files (a record is a document) and data
-sets of the Hugging Face hub. Plain text is read by text_documents.py; `datasets`, which only this module
-imports and only when it is needed, reads the rest. Nothing is ever whole in memory, and a local source never
-touches the network.
+Sources are text files, folders, globs, standard input, structured files (a record is a document) and data sets of the
+Hugging Face hub. Plain text is read by text_documents.py, .jsonl, .csv and .tsv by record_files.py; `datasets`, which
+only this module imports and only when it is needed, reads .parquet and the hub. Nothing is ever whole in memory, and a
+local source never touches the network.
 """
 
-import csv
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -16,8 +15,9 @@ from typing import Any, BinaryIO
 
 from sgns_cli.config import DataConfig
 from sgns_cli.corpus.findings import Findings
+from sgns_cli.corpus.record_files import Records, json_records, missing_column, table_records, wrong_type
 from sgns_cli.corpus.sample import utf8_length
-from sgns_cli.corpus.source_paths import RECORDS, Source, find_sources, inner_suffix, split_hub_name
+from sgns_cli.corpus.source_paths import Source, find_sources, inner_suffix, split_hub_name
 from sgns_cli.corpus.text_documents import BLOCK, DocumentBatch, file_documents, read_blocks, stream_documents
 from sgns_cli.errors import SgnsError
 
@@ -60,96 +60,66 @@ def source_documents(
     if source.kind == "stdin":
         blocks = read_blocks(stdin or sys.stdin.buffer, source.origin, errors=data.errors, findings=findings)
         return stream_documents(blocks, source.origin, document=data.document, lowercase=data.lowercase)
-    records = _hub_records(source.name) if source.kind == "hub" else _file_records(Path(source.name), data)
-    return _record_documents(records, source.origin, data, findings)
+    return _record_documents(_records(source, data, findings), source.origin, data, findings)
 
 
-def _record_documents(
-    records: Iterable[dict[str, list[Any]]], origin: str, data: DataConfig, findings: Findings
-) -> Iterator[DocumentBatch]:
-    """The column's texts in batches of about BLOCK; a record in which it is missing, null or empty is no document, and
-    is counted.
-    """
+def _records(source: Source, data: DataConfig, findings: Findings) -> Records:
+    if source.kind == "hub":
+        return _column(_hub_records(source.name), source.origin, data)
+    path = Path(source.name)
+    inner = inner_suffix(path)
+    if inner == ".parquet":
+        return _column(_parquet_records(path), source.origin, data)
+    if inner == ".jsonl":
+        return json_records(path, data, findings)
+    return table_records(path, data, findings, delimiter="\t" if inner == ".tsv" else ",")
+
+
+def _record_documents(records: Records, origin: str, data: DataConfig, findings: Findings) -> Iterator[DocumentBatch]:
+    """Texts in batches of about BLOCK; a record whose text is missing, null or empty is no document, and is counted."""
     number = 1
-    bytes_read = 0
     batch: list[str] = []
-    size = 0
+    size = bytes_read = 0
+    for text, bytes_read in records:
+        if text in (None, ""):
+            findings.without_text += 1
+            continue
+        if not isinstance(text, str):
+            raise wrong_type(origin, data.column, text)
+        batch.append(text.lower() if data.lowercase else text)
+        size += len(text)
+        if size >= BLOCK:
+            yield DocumentBatch(origin, number, batch, bytes_read)
+            number += len(batch)
+            batch, size = [], 0
+    if batch:
+        yield DocumentBatch(origin, number, batch, bytes_read)
+
+
+def _column(records: Iterable[dict[str, list[Any]]], origin: str, data: DataConfig) -> Records:
+    """The values of the column; how many bytes they have on disk nobody knows, so their characters are counted."""
+    characters = 0
     for columns in records:
         if data.column not in columns:
-            raise _missing_column(origin, data.column, list(columns))
-        for text in columns[data.column]:
-            if text in (None, ""):
-                findings.without_text += 1
-                continue
-            if not isinstance(text, str):
-                what = f"{origin}: column {data.column!r} holds {type(text).__name__}, not text"
-                raise SgnsError(what, f"give --set data.column=NAME; the columns are: {', '.join(columns)}")
-            batch.append(text.lower() if data.lowercase else text)
-            size += len(text)
-            if size >= BLOCK:
-                bytes_read += size
-                yield DocumentBatch(origin, number, batch, bytes_read)
-                number += len(batch)
-                batch, size = [], 0
-    if batch:
-        yield DocumentBatch(origin, number, batch, bytes_read + size)
+            raise missing_column(origin, data.column, list(columns))
+        for value in columns[data.column]:
+            characters += len(value) if isinstance(value, str) else 0
+            yield value, characters
 
 
-def _missing_column(origin: str, column: str, there: list[str]) -> SgnsError:
-    hint = f"give --set data.column=NAME; the columns are: {', '.join(there)}"
-    return SgnsError(f"{origin} has no column {column!r}", hint)
-
-
-def _file_records(path: Path, data: DataConfig) -> Iterator[dict[str, list[Any]]]:
-    """Records of a .jsonl, .csv, .tsv or .parquet file, a dict of columns for each hundred."""
-    inner = inner_suffix(path)
-    options: dict[str, Any] = {}
-    if RECORDS[inner] == "csv":
-        options = _csv_options(path, "\t" if inner == ".tsv" else ",", data)
-    elif inner == ".jsonl":
-        options = {"encoding_errors": data.errors}
+def _parquet_records(path: Path) -> Iterator[dict[str, list[Any]]]:
+    """A dict of columns for each hundred records."""
     try:
         with _offline():
-            records = _load_dataset(
-                RECORDS[inner], data_files=str(path.resolve()), split="train", streaming=True, **options
-            )
+            records = _load_dataset("parquet", data_files=str(path.resolve()), split="train", streaming=True)
         yield from records.iter(batch_size=RECORDS_AT_ONCE)
-    except SgnsError:
-        raise
-    except Exception as error:  # any of pyarrow's, pandas' and datasets' own
-        if data.errors == "strict" and inner != ".parquet":
-            _check_utf8(path, data)
+    except Exception as error:  # any of pyarrow's and datasets' own
         reason = str(error.__cause__ or error).strip().split("\n")[0]
-        raise SgnsError(f"cannot read {path}: {reason}", f"is it a whole {inner} file?") from error
-
-
-def _csv_options(path: Path, delimiter: str, data: DataConfig) -> dict[str, Any]:
-    """Only the column, and as it stands: no `NA` taken for a missing value, no 007 for a number."""
-    header: list[str] = []
-    for batch in file_documents(path, document="line", lowercase=False, errors="replace"):
-        header = next(csv.reader(batch.texts, delimiter=delimiter))
-        break
-    from datasets import Features, Value  # type: ignore[import-untyped]
-
-    if data.column not in header:
-        raise _missing_column(str(path), data.column, header)
-    return {
-        "sep": delimiter,
-        "usecols": [data.column],
-        "features": Features({data.column: Value("string")}),
-        "keep_default_na": False,
-        "encoding_errors": data.errors,
-    }
-
-
-def _check_utf8(path: Path, data: DataConfig) -> None:
-    """Raise the SgnsError that names the byte, if the file is not UTF-8."""
-    for _ in file_documents(path, document="line", lowercase=False, errors=data.errors):
-        pass
+        raise SgnsError(f"cannot read {path}: {reason}", "is it a whole .parquet file?") from error
 
 
 def _load_dataset(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - datasets has no types
-    from datasets import load_dataset
+    from datasets import load_dataset  # type: ignore[import-untyped]
 
     logging.getLogger("datasets").setLevel(logging.CRITICAL)  # what goes wrong is raised as well
     return load_dataset(*arguments, **options)

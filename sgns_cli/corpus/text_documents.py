@@ -4,28 +4,18 @@ Only \n and \r\n end a line. A byte-order mark at the start is dropped. Memory i
 document. Which files are read is sources.py's business.
 """
 
-import bz2
 import codecs
-import gzip
-import lzma
-import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal
 
 from sgns_cli.corpus.findings import Findings, looks_like
+from sgns_cli.corpus.unpack import DAMAGED, unpacked
 from sgns_cli.errors import SgnsError
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 BLOCK = 2**20  # one batch: larger ones cost memory, smaller ones the threads that encode them wait for each other more
-COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 FEW_NULS = 16  # in the first block: more of them, and more than one byte in ten, make a file no text
 BYTE_ORDER_MARK = "\ufeff"
 Errors = Literal["strict", "replace"]
@@ -56,32 +46,30 @@ def file_documents(
     findings: Findings | None = None,
 ) -> Iterator[DocumentBatch]:
     """The documents of a text file, compressed or not. Raises SgnsError if it is unreadable or not UTF-8."""
+    blocks = file_blocks(path, errors=errors, findings=findings)
+    return stream_documents(blocks, str(path), document=document, lowercase=lowercase)
+
+
+def file_lines(path: Path, *, errors: Errors, findings: Findings | None = None) -> Iterator[tuple[str, int]]:
+    """Each line of a file without its end, empty ones too, and the bytes on disk that were read for it."""
+    for lines, bytes_read in _all_lines(file_blocks(path, errors=errors, findings=findings)):
+        for line in lines:
+            yield line, bytes_read
+
+
+def file_blocks(path: Path, *, errors: Errors, findings: Findings | None = None) -> Iterator[TextBlock]:
+    """The text of a file, compressed or not, in blocks. Raises SgnsError if it is unreadable or not UTF-8."""
     with ExitStack() as stack:
         try:
             raw = stack.enter_context(path.open("rb"))
-            stream = stack.enter_context(_decompressed(raw, path.suffix.lower()))
-            blocks = read_blocks(stream, str(path), errors=errors, raw=raw, findings=findings)
-            yield from stream_documents(blocks, str(path), document=document, lowercase=lowercase)
-        except OSError as error:
-            raise SgnsError(
-                f"cannot read {path}: {error.strerror or error}", "check the file and its rights"
-            ) from error
-        except (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError) as error:
+            stream = stack.enter_context(unpacked(raw, path))
+            yield from read_blocks(stream, str(path), errors=errors, raw=raw, findings=findings)
+        except (OSError, *DAMAGED) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise SgnsError(f"cannot read {path}: {error.strerror}", "check the file and its rights") from error
             raise SgnsError(
                 f"cannot unpack {path}: {error}", "the file is damaged or cut short; fetch it again"
             ) from error
-
-
-def _decompressed(raw: BinaryIO, suffix: str) -> BinaryIO:
-    if suffix == ".gz":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
-    if suffix == ".xz":
-        return cast(BinaryIO, lzma.LZMAFile(raw))
-    if suffix == ".bz2":
-        return cast(BinaryIO, bz2.BZ2File(raw))
-    if suffix == ".zst":
-        return cast(BinaryIO, zstd.ZstdFile(raw))
-    return raw
 
 
 def read_blocks(

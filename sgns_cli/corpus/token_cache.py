@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from sgns_cli.config import DEFAULT_ENCODING, DataConfig, TokenizerConfig
 from sgns_cli.corpus.build import build_token_folder, resolve_pattern, skipped_error
 from sgns_cli.corpus.reader import Report, TokenizeProgress, find_text_sources, spool
-from sgns_cli.corpus.source_paths import Source
+from sgns_cli.corpus.source_paths import Source, check_regular
 from sgns_cli.corpus.token_store import TokenStore, open_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, encoding_names, open_encoding
 from sgns_cli.errors import SgnsError, UsageError
@@ -24,7 +24,8 @@ from sgns_cli.folders import unfinished
 from sgns_cli.locks import Held, locked
 from sgns_cli.token_folder import FORMAT_VERSION, is_token_folder
 
-SAMPLE = 2**16  # bytes read at the start, the middle and the end of each file
+WHOLE = 2**26  # a file of up to so many bytes is known by all of them, a larger one by PARTS of SAMPLE bytes each
+PARTS, SAMPLE = 1024, 2**16
 
 
 def cached_token_folder(
@@ -49,7 +50,8 @@ def cached_token_folder(
         store = _cached(data, tokenizer, cache, progress, threads, stdin)
     if store.meta.get("skipped") and data.errors == "strict":
         raise skipped_error(
-            store.meta["skipped"], "cut them into lines, or train without them: --set data.errors=replace"
+            store.meta["skipped"],
+            "take them out, cut them up, or train without them: --set data.errors=replace",
         )
     return store
 
@@ -147,6 +149,7 @@ def _source_key(source: Source, stdin: BinaryIO | None) -> list[Any]:
         stdin.seek(0)
         return [source.name, digest]
     path = Path(source.name)
+    check_regular([source])
     try:
         status = path.stat()
         return [str(path.resolve()), status.st_size, status.st_mtime_ns, _sampled_hash(path, status.st_size)]
@@ -157,8 +160,10 @@ def _source_key(source: Source, stdin: BinaryIO | None) -> list[Any]:
 def _sampled_hash(path: Path, size: int) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        for start in sorted({0, max(0, size // 2 - SAMPLE // 2), max(0, size - SAMPLE)}):
-            file.seek(start, os.SEEK_SET)
+        if size <= WHOLE:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        for part in range(PARTS):
+            file.seek((size - SAMPLE) * part // (PARTS - 1), os.SEEK_SET)
             digest.update(file.read(SAMPLE))
     return digest.hexdigest()
 
@@ -167,7 +172,7 @@ def _tokenizer_key(tokenizer: TokenizerConfig) -> list[Any]:
     """What decides the ids; a named encoding is always the same, a rank file is what is in it."""
     if tokenizer.train:
         return ["train", tokenizer.train.vocab_size, resolve_pattern(tokenizer.train)]
-    encoding = tokenizer.encoding or DEFAULT_ENCODING
+    encoding = DEFAULT_ENCODING if tokenizer.encoding is None else tokenizer.encoding
     if encoding == WHITESPACE or encoding in encoding_names():
         return ["encoding", encoding]
     return ["ranks", open_encoding(encoding).fingerprint]
