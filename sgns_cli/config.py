@@ -43,6 +43,11 @@ class TokenizerConfig(Section):
     encoding: str | None = None  # None and no train: DEFAULT_ENCODING
     train: TrainTokenizerConfig | None = None
 
+    @property
+    def encoding_name(self) -> str:
+        """The encoding, where none is trained."""
+        return DEFAULT_ENCODING if self.encoding is None else self.encoding
+
 
 class ModelConfig(Section):
     dim: Annotated[int, Field(ge=1, le=65536)] = 100

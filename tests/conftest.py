@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiktoken
+from corpora import write_ranks, write_text
 from hypothesis import settings
 
 from sgns_cli import run_folder
@@ -249,3 +250,15 @@ def published(request: pytest.FixtureRequest, rank_cache: Path) -> tiktoken.Enco
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package}, which has the ranks of {request.param}, is not installed")
     return tiktoken.get_encoding(request.param)
+
+
+@pytest.fixture
+def text(tmp_path):
+    """A small corpus, as a file."""
+    return write_text(tmp_path)
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """A small rank file, as a config."""
+    return write_ranks(tmp_path)

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from corpora import GIVES_UP, TEXT, TRAINED, WHITESPACE, data, documents, write_hard_pattern, write_ranks, write_text
+from corpora import GIVES_UP, TEXT, TRAINED, WHITESPACE, data, documents, write_hard_pattern
 
 from sgns_cli.config import TokenizerConfig, TrainTokenizerConfig
 from sgns_cli.corpus import build, reader, text_documents
@@ -20,16 +20,6 @@ from sgns_cli.errors import SgnsError
 @pytest.fixture(autouse=True)
 def small_corpora_are_worth_threads(monkeypatch):
     monkeypatch.setattr(build, "BYTES_A_THREAD", 1)
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_text(tmp_path)
-
-
-@pytest.fixture
-def ranks(tmp_path):
-    return write_ranks(tmp_path)
 
 
 # Building

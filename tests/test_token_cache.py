@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from corpora import GIVES_UP, TEXT, TRAINED, WHITESPACE, data, documents, write_hard_pattern, write_ranks, write_text
+from corpora import GIVES_UP, TEXT, TRAINED, WHITESPACE, data, documents, write_hard_pattern
 from processes import holding
 
 from sgns_cli.config import TokenizerConfig, TrainTokenizerConfig
@@ -16,16 +16,6 @@ from sgns_cli.corpus.token_cache import cached_token_folder
 from sgns_cli.corpus.token_store import open_token_store
 from sgns_cli.corpus.tokenizer import open_encoding
 from sgns_cli.errors import SgnsError, UsageError
-
-
-@pytest.fixture
-def text(tmp_path):
-    return write_text(tmp_path)
-
-
-@pytest.fixture
-def ranks(tmp_path):
-    return write_ranks(tmp_path)
 
 
 def test_a_folder_with_skipped_documents_is_not_trained_on_unless_that_is_wanted(tmp_path, ranks):

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.config import DEFAULT_ENCODING, PATTERNS, DataConfig, TokenizerConfig, TrainTokenizerConfig
+from sgns_cli.config import PATTERNS, DataConfig, TokenizerConfig, TrainTokenizerConfig
 from sgns_cli.corpus.bpe import EncodeError
 from sgns_cli.corpus.reader import CorpusReader, Report, find_text_sources, spool
 from sgns_cli.corpus.sample import sample_texts, utf8_length
@@ -30,9 +30,7 @@ from sgns_cli.folders import exists_already
 
 MOST_THREADS = 8  # that reading can feed
 BYTES_A_THREAD = 2**22  # what is encoded in the time that making an encoder takes, a few times over
-SAMPLE_BYTES = (
-    2**27
-)  # of text to train a tokenizer on: rustbpe takes up to 25 bytes of memory for each (bench/README.md)
+SAMPLE_BYTES = 2**27  # of text to train a tokenizer on: rustbpe takes up to 25 bytes of memory for each
 
 
 def build_token_folder(
@@ -74,7 +72,7 @@ def make_tokenizer(reader: CorpusReader, tokenizer: TokenizerConfig, *, threads:
     if tokenizer.train:
         return _train_tokenizer(reader, tokenizer.train, threads)
     if tokenizer.encoding != WHITESPACE:
-        return open_encoding(DEFAULT_ENCODING if tokenizer.encoding is None else tokenizer.encoding)
+        return open_encoding(tokenizer.encoding_name)
     check_regular(reader.sources)
     vocabulary = GrowingVocabulary()
     counts = np.zeros(0, dtype=np.int64)
@@ -160,7 +158,7 @@ def _write(
 
 def _named(config: TokenizerConfig) -> TokenizerConfig:
     """The config with its encoding named, where it left the choice to the default."""
-    return config if config.train or config.encoding is not None else TokenizerConfig(encoding=DEFAULT_ENCODING)
+    return config if config.train else TokenizerConfig(encoding=config.encoding_name)
 
 
 def _token_bytes(tokenizer: Tokenizer, counts: NDArray[np.int64]) -> int | None:

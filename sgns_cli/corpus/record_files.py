@@ -24,7 +24,7 @@ def json_records(path: Path, data: DataConfig, findings: Findings) -> Records:
     names: set[str] = set()
     seen = False
     number = 0
-    for number, (line, bytes_read) in enumerate(_lines(path, data, findings), start=1):
+    for number, (line, bytes_read) in enumerate(file_lines(path, errors=data.errors, findings=findings), start=1):
         if not line.strip():
             continue
         try:
@@ -53,7 +53,7 @@ def table_records(path: Path, data: DataConfig, findings: Findings, *, delimiter
 
     def lines() -> Iterator[str]:
         nonlocal bytes_read
-        for line, bytes_read in _lines(path, data, findings):  # noqa: B007 - it is read below
+        for line, bytes_read in file_lines(path, errors=data.errors, findings=findings):  # noqa: B007 - it is read below
             yield line + "\n"
 
     rows = csv.reader(lines(), delimiter=delimiter)
@@ -94,7 +94,3 @@ def _text(value: object, path: Path, number: int, data: DataConfig) -> object:
     if value is not None and not isinstance(value, str):
         raise wrong_type(f"{path}, line {number}", data.column, value)
     return value
-
-
-def _lines(path: Path, data: DataConfig, findings: Findings) -> Iterator[tuple[str, int]]:
-    return file_lines(path, errors=data.errors, findings=findings)

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sgns_cli.config import DEFAULT_ENCODING, DataConfig, TokenizerConfig
+from sgns_cli.config import DataConfig, TokenizerConfig
 from sgns_cli.corpus.build import build_token_folder, resolve_pattern, skipped_error
 from sgns_cli.corpus.reader import Report, TokenizeProgress, find_text_sources, spool
 from sgns_cli.corpus.source_paths import Source, check_regular
@@ -172,7 +172,7 @@ def _tokenizer_key(tokenizer: TokenizerConfig) -> list[Any]:
     """What decides the ids; a named encoding is always the same, a rank file is what is in it."""
     if tokenizer.train:
         return ["train", tokenizer.train.vocab_size, resolve_pattern(tokenizer.train)]
-    encoding = DEFAULT_ENCODING if tokenizer.encoding is None else tokenizer.encoding
+    encoding = tokenizer.encoding_name
     if encoding == WHITESPACE or encoding in encoding_names():
         return ["encoding", encoding]
     return ["ranks", open_encoding(encoding).fingerprint]
