@@ -151,7 +151,7 @@ def _vectors(trainer: str, path: str, words: list[str]) -> Any:
         model = FastText._FastText(model_path=path)  # load_model prints a warning
         rows = {word: row for row, word in enumerate(model.get_words())}
         return model.get_input_matrix()[[rows[word] for word in words]]
-    from sgns_cli.vectors.model import open_model
+    from sgns_cli.vectors.opening import open_model
 
     run = open_model(Path(path))
     ids = {run.tokenizer.token_bytes(token): token for token in range(run.n_vocab)}

@@ -86,6 +86,13 @@ def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
     return {name: _map(path, name, entry, 8 + length, size) for name, entry in header.items()}
 
 
+def to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
+    """A matrix, or rows of one, as float32: itself where it is so already; uint16 is raw bfloat16 from map_tensors."""
+    if array.dtype == np.uint16:
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return np.asarray(array, dtype=np.float32)
+
+
 def _map(path: Path, name: str, entry: Any, base: int, size: int) -> NDArray[Any]:  # noqa: ANN401 - any JSON value
     try:
         dtype = np.dtype({**DTYPES, "BF16": "<u2"}[entry["dtype"]])

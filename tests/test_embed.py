@@ -12,7 +12,7 @@ from sgns_cli.corpus.whitespace import WhitespaceTokenizer
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.vectors.arrays import check_suffix, write_pooled, write_sequences, write_texts
 from sgns_cli.vectors.embed import Embedder, Tally, Tokens, cut_sequences, position_vectors, sinusoids
-from sgns_cli.vectors.model import open_model
+from sgns_cli.vectors.opening import open_model
 
 
 def embedder(run: Written, **options: object) -> Embedder:

@@ -11,7 +11,7 @@ from sgns_cli import run_folder
 from sgns_cli.errors import SgnsError
 from sgns_cli.folders import read_json, write_json
 from sgns_cli.tensors import whole, write_tensors
-from sgns_cli.vectors.model import open_model, resolve_model
+from sgns_cli.vectors.opening import open_model, resolve_model
 
 
 def test_a_run_opens_as_what_was_written(learned_run: Written) -> None:

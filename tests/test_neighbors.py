@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sgns_cli.vectors import neighbors
-from sgns_cli.vectors.model import Model, open_model
+from sgns_cli.vectors.model import Model
+from sgns_cli.vectors.opening import open_model
 from sgns_cli.vectors.neighbors import Space, make_space, nearest
 
 

@@ -7,7 +7,8 @@ import pytest
 from conftest import BPE_TOKENS, Written
 
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.vectors.model import Model, open_model
+from sgns_cli.vectors.model import Model
+from sgns_cli.vectors.opening import open_model
 from sgns_cli.vectors.query import Query, nearest_spellings, query_vectors, resolve_id, resolve_query
 
 ID = {token: 256 + index for index, token in enumerate(BPE_TOKENS)}

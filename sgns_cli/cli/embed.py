@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sgns_cli.cli.options import Json, ModelPath, Quiet, Vectors, texts
+from sgns_cli.cli.options import Encoding, Json, ModelPath, Quiet, Tensor, Vectors, open_named, texts
 from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
 
@@ -37,6 +37,8 @@ def embed(
         typer.Option("--stride", min=1, metavar="N", help="Tokens from one sequence to the next. [--context-length]"),
     ] = None,
     model: ModelPath = None,
+    tensor: Tensor = None,
+    encoding: Encoding = None,
     vectors: Vectors = "input",
     json: Json = False,
     quiet: Quiet = False,
@@ -47,18 +49,14 @@ def embed(
     """
     from sgns_cli.vectors.arrays import check_suffix
     from sgns_cli.vectors.embed import Embedder, Tally
-    from sgns_cli.vectors.model import open_model, resolve_model
 
     _check(text, pool, context_length, stride)
     if output is not None:
         check_suffix(output)
     console = Console(json=json, quiet=quiet)
-    path, note = resolve_model(model)
-    if note:
-        console.note(note)
-    opened = open_model(path)
+    opened = open_named(console, model, tensor, encoding)
     if positions and opened.positions == "none":
-        console.note(f"{path} has no positions: the vectors are those of the tokens alone")
+        console.note(f"{opened.path} has no positions: the vectors are those of the tokens alone")
     embedder = Embedder(opened, vectors, vectors != "context" if positions is None else positions)
     tally = Tally(embedder)
     cut = None if context_length is None else (context_length, stride or context_length)

@@ -3,11 +3,15 @@
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError
+
+if TYPE_CHECKING:
+    from sgns_cli.vectors.model import Model
 
 Kind = Literal["input", "context", "sum"]
 
@@ -16,7 +20,18 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Silence all but data
 ModelPath = Annotated[
     Path | None,
     typer.Option(
-        "--model", metavar="PATH", help="A run folder or one of its steps. [$SGNS_MODEL, else the latest run]"
+        "--model",
+        metavar="PATH",
+        help="A run, one of its steps, or a word2vec, GloVe or .safetensors file. [$SGNS_MODEL, else the latest run]",
+    ),
+]
+Tensor = Annotated[
+    str | None, typer.Option("--tensor", metavar="NAME", help="The matrix of a .safetensors file. [where it has one]")
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding", metavar="NAME|FILE", help="The tokens of its rows: an encoding, a rank file, or a token a line."
     ),
 ]
 Vectors = Annotated[Kind, typer.Option("--vectors", help="The matrix to take vectors from.")]
@@ -25,6 +40,18 @@ Threads = Annotated[
     int | None,
     typer.Option("--threads", min=1, metavar="N", help="Threads. [default: the processors at hand]"),
 ]
+
+
+def open_named(console: Console, path: Path | None, tensor: str | None, encoding: str | None) -> "Model":
+    """The model that --model, $SGNS_MODEL or the latest run means; notes say which, and how it was read."""
+    from sgns_cli.vectors.opening import open_model, resolve_model
+
+    resolved, note = resolve_model(path)
+    model = open_model(resolved, tensor=tensor, encoding=encoding)
+    for text in (note, *model.notes):
+        if text:
+            console.note(text)
+    return model
 
 
 def texts(arguments: Iterable[str]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sgns_cli.cli.options import Centre, Json, ModelPath, Quiet, Vectors, texts
+from sgns_cli.cli.options import Centre, Encoding, Json, ModelPath, Quiet, Tensor, Vectors, open_named, texts
 from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
 
@@ -24,13 +24,14 @@ def neighbors(
     id: Annotated[list[int] | None, typer.Option("--id", min=0, metavar="N", help="A token by its id.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, metavar="K", help="How many neighbours.")] = 10,
     model: ModelPath = None,
+    tensor: Tensor = None,
+    encoding: Encoding = None,
     vectors: Vectors = "input",
     centre: Centre = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Show the trained tokens nearest to each QUERY by cosine."""
-    from sgns_cli.vectors.model import open_model, resolve_model
     from sgns_cli.vectors.neighbors import make_space, nearest
     from sgns_cli.vectors.query import query_vectors
     from sgns_cli.vectors.records import neighbor_records
@@ -39,10 +40,7 @@ def neighbors(
     if not asked:
         raise UsageError("no query", "give a text, for example `sgns neighbors silver`, or --id N, or `-` for stdin")
     console = Console(json=json, quiet=quiet)
-    path, note = resolve_model(model)
-    if note:
-        console.note(note)
-    opened = open_model(path)
+    opened = open_named(console, model, tensor, encoding)
     space = make_space(opened, vectors, centre=centre)
     resolved = _Resolved(opened, asked, console)
 

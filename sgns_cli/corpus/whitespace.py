@@ -21,7 +21,10 @@ DESCRIPTION = "tokenizer.json"
 
 
 class WhitespaceTokenizer:
-    """A fixed list of strings; a string's id is its place in the list."""
+    """A fixed list of strings; a string's id is its place in the list, its first one where it has several.
+
+    Bytes that are not UTF-8, as lists of other programs have, are lone surrogates in them.
+    """
 
     kind: Literal["bpe", "whitespace"] = "whitespace"
     name = "whitespace"
@@ -32,7 +35,10 @@ class WhitespaceTokenizer:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        return {token: id for id, token in enumerate(self._tokens)}
+        ids: dict[str, int] = {}
+        for id, token in enumerate(self._tokens):
+            ids.setdefault(token, id)
+        return ids
 
     @property
     def n_vocab(self) -> int:
@@ -55,13 +61,10 @@ class WhitespaceTokenizer:
         return {place: word for place, word in enumerate(text.split()) if word not in self._ids}
 
     def token_bytes(self, id: int) -> bytes | None:
-        return self._tokens[id].encode() if 0 <= id < len(self._tokens) else None
+        return self._tokens[id].encode("utf-8", "surrogateescape") if 0 <= id < len(self._tokens) else None
 
     def id_of(self, token: bytes) -> int | None:
-        try:
-            return self._ids.get(token.decode())
-        except UnicodeDecodeError:
-            return None
+        return self._ids.get(token.decode("utf-8", "surrogateescape"))
 
     def save(self, folder: Path) -> None:
         (folder / VOCABULARY).write_bytes(_lines(self._tokens))
@@ -117,4 +120,4 @@ class _NextId(dict[str, int]):
 
 
 def _lines(tokens: list[str]) -> bytes:
-    return "".join(f"{token}\n" for token in tokens).encode()
+    return "".join(f"{token}\n" for token in tokens).encode("utf-8", "surrogateescape")

@@ -1,11 +1,10 @@
-"""A trained model, opened for queries: a run folder or one of its steps, memory-mapped.
+"""Vectors with their tokens, as queries need them: row i of every matrix belongs to token id i.
 
 Rows are read only where a query needs them, and the tokenizer is loaded when text comes or tokens are shown.
-Other files of vectors can join by building the same `Model`.
+run.py opens a run of sgns so, word_vectors.py and tensor_file.py what other programs wrote; opening.py knows which.
 """
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,28 +13,29 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
+from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
-from sgns_cli.run_folder import MODEL, STATE, TOKENIZER, TRAINING, read_state, resolve_step, run_folders, steps
-from sgns_cli.tensors import map_tensors
+from sgns_cli.tensors import to_float32
 
 Kind = Literal["input", "context", "sum"]
+ROWS_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True)
 class Model:
-    """What queries need of a model. Row i of every matrix and entry i of `counts` is token id i."""
+    """What queries need. Row i of every matrix and entry i of `counts` is token id i."""
 
     path: Path
-    embeddings: NDArray[np.float32]  # [n_vocab, dim]
-    counts: NDArray[np.int64]  # [n_vocab]
-    min_count: int
-    positions: Literal["none", "learned", "sinusoidal"]
-    context_length: int
-    position_rows: NDArray[np.float32] | None  # [context_length, dim] if learned
-    contexts: NDArray[np.float32] | None  # [n_vocab, dim]; None: a file that has none
-    lowercase: bool  # whether texts were lower-cased for training, so that queries are too
+    embeddings: NDArray[Any]  # [n_vocab, dim]: float32, or what to_float32 makes float32 of
     load_tokenizer: Callable[[], Tokenizer]
+    counts: NDArray[np.int64] | None = None  # [n_vocab]; None: a file that has none, its rows by falling count
+    min_count: int = 1
+    contexts: NDArray[np.float32] | None = None  # [n_vocab, dim]; None: a file that has none
+    positions: Literal["none", "learned", "sinusoidal"] = "none"
+    context_length: int = 1
+    position_rows: NDArray[np.float32] | None = None  # [context_length, dim] if learned
+    lowercase: bool = False  # whether texts were lower-cased for training, so that queries are too
+    notes: tuple[str, ...] = ()  # what whoever asks should know of how the file was read
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -43,11 +43,37 @@ class Model:
 
     @cached_property
     def trained(self) -> NDArray[np.bool_]:
-        """[n_vocab]: which ids were trained, and so may be answers."""
-        trained = np.asarray(self.counts >= self.min_count)
+        """[n_vocab]: which ids were trained, and so may be answers.
+
+        Without counts: those that have a token of their own, and a row that is not all zero.
+        """
+        if self.counts is not None:
+            trained = np.asarray(self.counts >= self.min_count)
+        else:
+            tokens = map(self.tokenizer.token_bytes, range(self.n_vocab))
+            own = [token is not None and self.tokenizer.id_of(token) == id for id, token in enumerate(tokens)]
+            trained = np.array(own, dtype=np.bool_)
+            for start in range(0, self.n_vocab, ROWS_AT_ONCE):
+                part = slice(start, start + ROWS_AT_ONCE)
+                trained[part] &= self.embeddings[part].any(axis=1)
         special = [token for token in self.tokenizer.special_ids if token < len(trained)]
         trained[special] = False
         return trained
+
+    @cached_property
+    def by_frequency(self) -> NDArray[np.int64]:
+        """The trained ids by falling count, equal ones by rising id; without counts by rising id."""
+        ids = np.flatnonzero(self.trained)
+        return ids if self.counts is None else ids[np.argsort(-self.counts[ids], kind="stable")]
+
+    def most_frequent(self, ids: Sequence[int]) -> int:
+        """The one of `ids` with the highest count, of equal ones the first; without counts the lowest."""
+        counts = self.counts
+        return min(ids) if counts is None else max(ids, key=lambda id: counts[id])
+
+    def count(self, id: int) -> int | None:
+        """How often a token occurs in the corpus, where that is known."""
+        return None if self.counts is None else int(self.counts[id])
 
     @property
     def n_vocab(self) -> int:
@@ -57,15 +83,15 @@ class Model:
     def dim(self) -> int:
         return int(self.embeddings.shape[1])
 
-    def rows(self, ids: NDArray[np.integer[Any]] | slice, kind: Kind) -> NDArray[np.float32]:
-        """[len(ids), dim]: the vectors of `ids`; a slice of one matrix is a view, not a copy."""
+    def rows(self, ids: NDArray[np.integer[Any]] | slice, kind: Kind = "input") -> NDArray[np.float32]:
+        """[len(ids), dim]: the vectors of `ids`; a slice of one float32 matrix is a view, not a copy."""
         if kind == "input":
-            return self.embeddings[ids]
+            return to_float32(self.embeddings[ids])
         if self.contexts is None:
             raise SgnsError(f"{self.path} has no contexts", "leave out --vectors, or name a run of sgns")
         if kind == "context":
             return self.contexts[ids]
-        return self.embeddings[ids] + self.contexts[ids]
+        return to_float32(self.embeddings[ids]) + self.contexts[ids]
 
     def encode(self, text: str) -> NDArray[np.uint32]:
         """The ids of a text, read as the texts of training were."""
@@ -77,72 +103,3 @@ class Model:
 
     def _as_trained(self, text: str) -> str:
         return text.lower() if self.lowercase else text
-
-
-def resolve_model(
-    path: Path | None, *, environment: Mapping[str, str] = os.environ, runs: Path = Path("runs")
-) -> tuple[Path, str]:
-    """The step to ask, and a note saying which ("" where `path` named it).
-
-    `path`, else $SGNS_MODEL, else the run under `runs` whose newest complete step was written last.
-    """
-    if path is not None:
-        return resolve_step(path), ""
-    if named := environment.get("SGNS_MODEL"):
-        step = resolve_step(Path(named))
-        return step, f"using {step} ($SGNS_MODEL)"
-    latest = [step for run in run_folders(runs) for step in steps(run)[-1:]]
-    if not latest:
-        raise SgnsError(
-            f"no model is named and none is under {runs}",
-            "train one with `sgns train CONFIG`, or give --model a run folder",
-        )
-    step = max(latest, key=lambda step: (_written(step), str(step)))
-    return step, f"using {step}"
-
-
-def open_model(path: Path) -> Model:
-    """Open a run folder or one of its steps. Raises SgnsError if a file is missing or damaged."""
-    step = resolve_step(path)
-    state = read_state(step)
-    tensors = map_tensors(step / MODEL)
-    training = map_tensors(step / TRAINING)
-    try:
-        embeddings, counts, contexts = tensors["embeddings"], training["counts"], training["contexts"]
-        positions, context_length = state["positions"], int(state["context_length"])
-        rows = tensors["positions"] if positions == "learned" else None
-        min_count = int(state["min_count"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _unfit(step, f"{error} is missing or wrong") from error
-    if positions not in ("none", "learned", "sinusoidal") or context_length < 1:
-        raise _unfit(step, f"positions {positions!r} with context_length {context_length}")
-    if embeddings.ndim != 2 or embeddings.dtype != np.float32 or contexts.shape != embeddings.shape:
-        raise _unfit(step, "embeddings and contexts are not two float32 matrices of one shape")
-    if counts.shape != embeddings.shape[:1]:
-        raise _unfit(step, "counts and embeddings have different numbers of rows")
-    if rows is not None and rows.shape != (context_length, embeddings.shape[1]):
-        raise _unfit(step, "positions is no [context_length, dim] matrix")
-    return Model(
-        path=step,
-        embeddings=embeddings,
-        counts=counts,
-        min_count=min_count,
-        positions=positions,
-        context_length=context_length,
-        position_rows=rows,
-        contexts=contexts,
-        lowercase=state.get("lowercase") is True,
-        load_tokenizer=lambda: load_tokenizer(step.parent / TOKENIZER),
-    )
-
-
-def _written(step: Path) -> int:
-    """When a step was written, in nanoseconds."""
-    try:
-        return (step / STATE).stat().st_mtime_ns
-    except OSError:
-        return 0
-
-
-def _unfit(step: Path, why: str) -> SgnsError:
-    return SgnsError(f"{step} is damaged: {why}", "use another step of the run, or train it again")

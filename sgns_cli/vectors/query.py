@@ -48,7 +48,7 @@ def resolve_query(model: Model, text: str, *, suggest: bool = True) -> Query:
     found = [id for id in variants if id is not None]
     trained = [id for id in found if model.trained[id]]
     if trained:
-        best = max(trained, key=lambda id: model.counts[id])
+        best = model.most_frequent(trained)
         return Query(text, (best,), _variant_notes(model, text, best, found, exact=exact))
     return _mean_of_parts(model, text, found, suggest=suggest)
 
@@ -105,17 +105,21 @@ def _insist(model: Model, text: str, id: int) -> int:
 
 
 def _seen(model: Model, id: int) -> str:
-    count = int(model.counts[id])
+    count = model.count(id)
+    if count is None:
+        return "its row is zero"
     return "the corpus does not have it" if count == 0 else f"seen {count} times, min_count is {model.min_count}"
 
 
 def _variant_notes(model: Model, text: str, best: int, found: Sequence[int], *, exact: int | None) -> tuple[str, ...]:
     """Which variant was taken and which others there are; nothing where the text itself is the only token."""
-    others = [f"{name_token(model, id)} ({model.counts[id]})" for id in found if id != best]
+    counts = {id: model.count(id) for id in (*found, best)}
+    named = {id: name_token(model, id) for id in counts}
+    others = [named[id] if counts[id] is None else f"{named[id]} ({counts[id]})" for id in found if id != best]
     if not others and best == exact:
         return ()
-    times = "once" if model.counts[best] == 1 else f"{model.counts[best]} times"
-    note = f"{text!r} is read as {name_token(model, best)} (trained {times})"
+    times = {None: "", 1: " (trained once)"}.get(counts[best], f" (trained {counts[best]} times)")
+    note = f"{text!r} is read as {named[best]}{times}"
     return (f"{note}; also a token: {', '.join(others)}" if others else note,)
 
 
@@ -149,7 +153,7 @@ def nearest_spellings(model: Model, text: str) -> list[str]:
     wanted = text.strip().lower()
     pairs = {wanted[i : i + 2] for i in range(len(wanted) - 1)}
     names: dict[str, str] = {}
-    for id in np.flatnonzero(model.trained)[np.argsort(-model.counts[model.trained], kind="stable")].tolist():
+    for id in model.by_frequency.tolist():
         name = token_text.show((model.tokenizer.token_bytes(id) or b"").strip(b" "))
         close = abs(len(name) - len(wanted)) <= 2 + len(wanted) // 4
         if close and (not pairs or any(pair in name.lower() for pair in pairs)):

@@ -21,7 +21,7 @@ def neighbor_records(model: Model, query: Query, answers: Answers) -> Iterator[R
             "query_ids": list(query.ids),
             "rank": rank,
             **token_fields(model, id),
-            "count": int(model.counts[id]),
+            "count": model.count(id),
             "score": round(score, DECIMALS),
         }
 
