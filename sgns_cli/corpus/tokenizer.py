@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sgns_cli.corpus import rank_files
 from sgns_cli.corpus.bpe import RANKS, BpeTokenizer, check_pattern
-from sgns_cli.corpus.whitespace import DESCRIPTION, VOCABULARY, load_whitespace
+from sgns_cli.corpus.whitespace import DESCRIPTION, VOCABULARY, WhitespaceTokenizer, load_whitespace
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.folders import read_json
 
@@ -97,6 +97,14 @@ def open_encoding(name_or_file: str) -> Tokenizer:
     raise UsageError(
         f"tokenizer.encoding: unknown encoding {name_or_file!r}", f"{hint} A rank file's name ends in .tiktoken"
     )
+
+
+def list_tokens(tokens: Sequence[bytes]) -> Tokenizer:
+    """A tokenizer whose token i is the i-th of a list, as other programs have them; of repeated ones the first counts.
+
+    A text is cut at white space, and each word that is in the list has an id.
+    """
+    return WhitespaceTokenizer([token.decode("utf-8", "surrogateescape") for token in tokens])
 
 
 def read_rank_file(path: Path) -> BpeTokenizer:

@@ -59,5 +59,3 @@ def _written(step: Path) -> int:
         return (step / STATE).stat().st_mtime_ns
     except OSError:
         return 0
-
-

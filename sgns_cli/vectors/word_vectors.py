@@ -1,7 +1,176 @@
+"""Vectors that word2vec, GloVe, fastText or gensim wrote: word2vec text and binary, GloVe text.
+
+    word2vec text      "R dim" in the first line, then a line a row: name, dim numbers
+    word2vec binary    the same first line, then for each row: name, a space, dim float32, mostly a newline
+    GloVe              text without the first line
+
+Files are read in one pass into one matrix; row i is token id i. They say nothing of counts, and are sorted by them as
+a rule. Numpy only.
+"""
+
+import mmap
+import warnings
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sgns_cli.errors import SgnsError
 from sgns_cli.vectors.model import Model
+from sgns_cli.vectors.names import tokens_of
+
+LINES_AT_ONCE = 1000
+LONGEST_LINE = 2**22
+SAMPLED = 64  # lines of a GloVe file, of which the shortest shows how many numbers a row has
+PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"PK": "zip"}
 
 
-def open_word_vectors(path: Path, *, tensor: str | None = None, encoding: str | None = None) -> Model:
-    raise NotImplementedError
+def open_word_vectors(path: Path) -> Model:
+    """Read a file of word vectors. Raises SgnsError that names the line or row if it is broken."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            header = _header(path, file.readline(LONGEST_LINE), size)
+            if header is None:
+                file.seek(0)
+                names, matrix = _read_glove(path, file)
+            elif _is_text(file, header[1]):
+                names, matrix = _read_lines(path, file, *header, first=2)
+                if file.readline().strip():
+                    raise _broken(path, f"it announces {header[0]} rows and has more")
+            else:
+                names, matrix = _read_binary(path, file, *header)
+    except OSError as error:
+        raise SgnsError(f"cannot read {path}: {error.strerror}", "check the path") from error
+    tokenizer, notes = tokens_of(names)
+    return Model(path=path, embeddings=matrix, load_tokenizer=lambda: tokenizer, notes=notes)
+
+
+def _header(path: Path, line: bytes, size: int) -> tuple[int, int] | None:
+    """Rows and dim of word2vec's first line; None for a line that may be a row. Raises SgnsError for neither."""
+    fields = line.split()
+    if len(fields) == 2 and all(field.isdigit() and len(field) < 19 for field in fields):
+        rows, dim = map(int, fields)
+        if rows < 1 or dim < 1:
+            raise _broken(path, f"its first line says {rows} rows of {dim} numbers")
+        if rows * (2 * dim + 1) > size:  # a digit and a space for each number, at the least
+            raise _broken(path, f"it announces {rows} rows of {dim} numbers, more than {size} bytes can hold")
+        return rows, dim
+    if len(fields) < 2 or _numbers(fields[-1]) is None:
+        packed = next((kind for magic, kind in PACKED.items() if line.startswith(magic)), None)
+        if packed:
+            raise SgnsError(f"{path} is packed with {packed}", "unpack it first")
+        raise SgnsError(
+            f"{path} is no file of vectors: its first line is neither `ROWS DIM` nor a word with numbers",
+            "name a run folder, or a word2vec, GloVe or .safetensors file",
+        )
+    return None
+
+
+def _is_text(file: BinaryIO, dim: int) -> bool:
+    """Whether a row of text follows; the file is where it was afterwards."""
+    start = file.tell()
+    line = file.readline(LONGEST_LINE)
+    file.seek(start)
+    return _numbers(b" ".join(line.split()[-dim:])) is not None and b"\0" not in line
+
+
+def _read_glove(path: Path, file: BinaryIO) -> tuple[list[bytes], NDArray[np.float32]]:
+    """A name may have spaces in it, so the shortest of the first lines shows how many numbers there are."""
+    dim = min(len(line.split()) - 1 for line in islice(file, SAMPLED) if line.strip())
+    file.seek(0)
+    rows = 0
+    last = b"\n"
+    while block := file.read(2**24):
+        rows += block.count(b"\n")
+        last = block[-1:]
+    rows += last != b"\n"
+    file.seek(0)
+    if dim < 1:
+        raise _broken(path, "it has a line without numbers")
+    return _read_lines(path, file, rows, dim, first=1)
+
+
+def _read_lines(
+    path: Path, file: Iterable[bytes], rows: int, dim: int, *, first: int
+) -> tuple[list[bytes], NDArray[np.float32]]:
+    """`rows` lines of text; `first` is the number of the first."""
+    names: list[bytes] = []
+    matrix = np.empty((rows, dim), dtype=np.float32)
+    lines = iter(file)
+    while len(names) < rows:
+        batch = list(islice(lines, min(LINES_AT_ONCE, rows - len(names))))
+        number = first + len(names)
+        if not batch:
+            raise _broken(path, f"it announces {rows} rows and ends after {len(names)}")
+        found, part = _parse(batch, dim) or _parse_slowly(path, batch, number, dim)
+        if not np.isfinite(part).all():
+            at = int(np.flatnonzero(~np.isfinite(part).all(axis=1))[0])
+            raise _broken(path, f"line {number + at} has a number that is not finite")
+        matrix[len(names) : len(names) + len(batch)] = part
+        names += found
+    return names, matrix
+
+
+def _parse(lines: list[bytes], dim: int) -> tuple[list[bytes], NDArray[np.float32]] | None:
+    """The names and numbers of lines that have one space between any two fields, as nearly all do; else None."""
+    names, _, texts = zip(*(line.strip().partition(b" ") for line in lines), strict=True)
+    if any(text.count(b" ") != dim - 1 for text in texts):
+        return None
+    values = _numbers(b" ".join(texts))
+    return None if values is None or len(values) != len(lines) * dim else (list(names), values.reshape(-1, dim))
+
+
+def _parse_slowly(path: Path, lines: list[bytes], first: int, dim: int) -> tuple[list[bytes], NDArray[np.float32]]:
+    """Any other lines: names with spaces in them, tabs. Raises SgnsError for the first line that is no row."""
+    names = []
+    part = np.empty((len(lines), dim), dtype=np.float32)
+    for row, line in enumerate(lines):
+        name, *fields = line.strip().rsplit(None, dim) or [b""]
+        if len(fields) != dim:
+            raise _broken(path, f"line {first + row} has {len(fields) + bool(name)} fields, a row has {dim + 1}")
+        values = _numbers(b" ".join(fields))
+        if values is None or len(values) != dim:
+            raise _broken(path, f"line {first + row} has something else than {dim} numbers behind its word")
+        names.append(name)
+        part[row] = values
+    return names, part
+
+
+def _read_binary(path: Path, file: BinaryIO, rows: int, dim: int) -> tuple[list[bytes], NDArray[np.float32]]:
+    names: list[bytes] = []
+    matrix = np.empty((rows, dim), dtype=np.float32)
+    width = 4 * dim
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        at = file.tell()
+        for row in range(rows):
+            space = data.find(b" ", at)
+            if space < 0 or space + 1 + width > len(data):
+                raise _broken(path, f"it announces {rows} rows and ends in row {row + 1}")
+            names.append(data[at:space].lstrip(b"\n"))
+            matrix[row] = np.frombuffer(data, "<f4", dim, space + 1)
+            at = space + 1 + width
+        if data[at : at + 2].strip():
+            raise _broken(path, f"it announces {rows} rows and has more")
+    finite = np.isfinite(matrix).all(axis=1)
+    if not finite.all():
+        row = int(np.flatnonzero(~finite)[0])
+        raise _broken(path, f"row {row + 1} ({names[row].decode(errors='replace')}) has a number that is not finite")
+    return names, matrix
+
+
+def _numbers(text: bytes) -> NDArray[np.float32] | None:
+    """All numbers in some text, or None if something else is in it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # of what is no number
+            return np.fromstring(text.decode("ascii"), dtype=np.float32, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+
+
+def _broken(path: Path, why: str) -> SgnsError:
+    return SgnsError(f"{path} is broken: {why}", "mend the file, or make it again")
