@@ -14,7 +14,7 @@ from sgns_cli import cli, inventory
 from sgns_cli.errors import SgnsError
 
 Sgns = Callable[..., Result]
-COMMANDS = ["init", "tokenize", "train", "neighbors", "neighbours", "embed", "info"]
+COMMANDS = ["init", "tokenize", "train", "neighbors", "neighbours", "analogy", "similarity", "embed", "evaluate", "info"]
 HEAVY = ["torch", "datasets", "numba", "pandas", "rich", "tiktoken", "scipy"]
 
 

@@ -13,9 +13,12 @@ import typer
 from sgns_cli import __version__
 from sgns_cli.cli import INTERRUPTED
 from sgns_cli.cli.embed import embed
+from sgns_cli.cli.evaluate import evaluate
+from sgns_cli.cli.export import export
 from sgns_cli.cli.info import info
 from sgns_cli.cli.init import init
-from sgns_cli.cli.query import neighbors
+from sgns_cli.cli.plot import plot
+from sgns_cli.cli.query import analogy, neighbors, similarity
 from sgns_cli.cli.tokenize import tokenize
 from sgns_cli.cli.train import train
 from sgns_cli.console import Console, OutputClosed, flush, output_refused, prepare_streams, release_streams
@@ -59,10 +62,23 @@ app.command(
 )(train)
 app.command(epilog='Example: sgns neighbors silver "night " -k 5')(neighbors)
 app.command("neighbours", hidden=True, epilog="Example: sgns neighbours silver")(neighbors)
+app.command(short_help="A is to B as C is to ?", epilog="Example: sgns analogy king queen man")(analogy)
+app.command(short_help="How alike are A and B?", epilog="Example: sgns similarity silver gold")(similarity)
 app.command(
     short_help="Turn texts into vectors: token plus position.",
     epilog='Example: sgns embed "The dog fetched the ball" -o dog.npy',
 )(embed)
+app.command(
+    short_help="Score a model on analogies and word pairs.",
+    epilog="Example: sgns evaluate --analogies data/analogies.txt",
+)(evaluate)
+app.command(
+    short_help="Write vectors in the format of another program.",
+    epilog="Example: sgns export -o words.bin --format word2vec-bin",
+)(export)
+app.command(
+    short_help="Draw a map of tokens, or the losses of a run.", epilog="Example: sgns plot silver king -o map.html"
+)(plot)
 app.command(short_help="Describe a run, a step, a token folder, or list them.", epilog="Example: sgns info runs/kjv")(
     info
 )

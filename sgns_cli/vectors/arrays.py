@@ -1,12 +1,12 @@
-"""Embedded texts as array files, written piece by piece: .npy for one array, .safetensors for texts of any
+"""Embedded texts as array files, written while the texts come: .npy for one array, .safetensors for texts of any
 lengths.
 
-Only the ids are held in memory; vectors are computed as they are written. The shapes are those of
-docs/formats.md.
+Any number of texts takes the same memory. The shapes are those of docs/formats.md.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,14 @@ from numpy.typing import NDArray
 
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.folders import publish_file
-from sgns_cli.npy import write_npy
-from sgns_cli.tensors import TensorStream, whole, write_tensors
-from sgns_cli.vectors.embed import Embedder, Tokens, Vectors
+from sgns_cli.npy import RowWriter, grow_npy
+from sgns_cli.tensors import Described, grow_tensors
+from sgns_cli.vectors.embed import Embedder, Tokens, in_groups, join
 
 SUFFIXES = (".npy", ".safetensors")
+FLOAT, INT, BOOL = np.dtype("<f4"), np.dtype("<i8"), np.dtype("|b1")
 
-
-@dataclass(frozen=True)
-class Rows:
-    """An array to write: its shape, and its rows in pieces."""
-
-    shape: tuple[int, ...]
-    pieces: Iterator[Vectors]
+Writers = Mapping[str, RowWriter]
 
 
 def check_suffix(path: Path) -> None:
@@ -41,89 +36,92 @@ def mask_path(path: Path) -> Path:
     return path.with_suffix(".mask.npy")
 
 
-def write_texts(path: Path, embedder: Embedder, texts: Sequence[Tokens]) -> tuple[int, ...]:
+def write_texts(path: Path, embedder: Embedder, texts: Iterable[Tokens]) -> tuple[int, ...]:
     """Write every token's vector and return the shape of the vectors.
 
-    .npy: [tokens, dim] for one text, [texts, tokens, dim] for several of one length. .safetensors: `vectors`
-    [tokens, dim] of all texts one after the other, `ids` [tokens], `offsets` [texts + 1].
+    .npy: [tokens, dim] for one text, [texts, tokens, dim] for several of one length; raises SgnsError at the first of
+    another length. .safetensors: `vectors` [tokens, dim] of all texts one after the other, `ids` [tokens], `offsets`
+    [texts + 1].
     """
-    dim = embedder.model.dim
-    lengths = {len(text.ids) for text in texts}
-    total = sum(len(text.ids) for text in texts)
-    pieces = (embedder.embed(text) for text in texts)
-    if path.suffix == ".safetensors":
-        return _write_safetensors(path, Rows((total, dim), pieces), _ids_and_offsets(texts))
-    if len(texts) > 1 and len(lengths) > 1:
-        raise SgnsError(
-            f"the texts have different numbers of tokens, and {path} holds one array",
-            "name a .safetensors file, or add --pool mean or --context-length N",
-        )
-    shape = (total, dim) if len(texts) == 1 else (len(texts), *lengths, dim)
-    return _write_npy(path, Rows(shape, pieces))
+    texts = iter(texts)
+    first = list(islice(texts, 2))
+    stacked = path.suffix == ".npy" and len(first) > 1
+    length = len(first[0].ids) if first else 0
+    row = (length, embedder.model.dim) if stacked else (embedder.model.dim,)
+    most = max(embedder.tokens_at_once, length) if stacked else embedder.tokens_at_once
+    with _open(path, {"vectors": (FLOAT, row), "ids": (INT, ()), "offsets": (INT, ())}) as arrays:
+        for group in _groups(arrays, embedder, chain(first, texts)):
+            if stacked and any(len(text.ids) != length for text in group):
+                raise SgnsError(
+                    f"the texts have different numbers of tokens, and {path} holds one array",
+                    "name a .safetensors file, or add --pool mean or --context-length N",
+                )
+            for part in join(group).parts(most):
+                _append(arrays, vectors=embedder.embed(part).reshape(-1, *row))
+    return arrays["vectors"].shape
 
 
-def write_pooled(path: Path, embedder: Embedder, texts: Sequence[Tokens]) -> tuple[int, ...]:
+def write_pooled(path: Path, embedder: Embedder, texts: Iterable[Tokens]) -> tuple[int, ...]:
     """Write the mean vector of each text, [texts, dim]; a .safetensors file has `ids` and `offsets` too."""
-    rows = Rows((len(texts), embedder.model.dim), (embedder.pool(text) for text in texts))
-    if path.suffix == ".safetensors":
-        return _write_safetensors(path, rows, _ids_and_offsets(texts))
-    return _write_npy(path, rows)
+    row = (embedder.model.dim,)
+    with _open(path, {"vectors": (FLOAT, row), "ids": (INT, ()), "offsets": (INT, ())}) as arrays:
+        for group in _groups(arrays, embedder, texts):
+            _append(arrays, vectors=embedder.pool(group))
+    return arrays["vectors"].shape
 
 
-def write_sequences(path: Path, embedder: Embedder, sequences: Sequence[Tokens], *, length: int) -> tuple[int, ...]:
+def write_sequences(path: Path, embedder: Embedder, sequences: Iterable[Tokens], *, length: int) -> tuple[int, ...]:
     """Write sequences as [sequences, length, dim], zero where there is no token: behind the last, or at a word
     without an id.
 
     `mask` [sequences, length] is true where there is a token. .npy: FILE.mask.npy beside it. .safetensors:
-    `vectors`, `ids` (0 in the padding), `mask`.
+    `vectors`, `ids` (0 where there is no token), `mask`.
     """
-    rows = Rows((len(sequences), length, embedder.model.dim), _padded(embedder, sequences, length))
-    mask = np.zeros((len(sequences), length), dtype=np.bool_)
-    for row, sequence in zip(mask, sequences, strict=True):
-        row[sequence.positions] = True
-    if path.suffix == ".safetensors":
-        padded = np.zeros(mask.shape, dtype=np.int64)
-        padded[mask] = _all_ids(sequences)
-        return _write_safetensors(path, rows, {"ids": padded, "mask": mask})
-    shape = _write_npy(path, rows)
-    with publish_file(mask_path(path)) as hidden:
-        write_npy(hidden, [mask], dtype=mask.dtype, shape=mask.shape)
-    return shape
+    dim = embedder.model.dim
+    with _open(path, {"vectors": (FLOAT, (length, dim)), "ids": (INT, (length,)), "mask": (BOOL, (length,))}) as arrays:
+        for group in in_groups(sequences, size=lambda _: length, most=embedder.tokens_at_once):
+            tokens = join(group)
+            mask = np.zeros((len(group), length), dtype=BOOL)
+            mask[np.repeat(np.arange(len(group)), [len(one.ids) for one in group]), tokens.positions] = True
+            vectors = np.zeros((len(group), length, dim), dtype=FLOAT)
+            vectors[mask] = embedder.embed(tokens)
+            ids = np.zeros((len(group), length), dtype=INT)
+            ids[mask] = tokens.ids
+            _append(arrays, vectors=vectors, ids=ids, mask=mask)
+    return arrays["vectors"].shape
 
 
-def _padded(embedder: Embedder, sequences: Sequence[Tokens], length: int) -> Iterator[Vectors]:
-    for sequence in sequences:
-        vectors = np.zeros((length, embedder.model.dim), dtype=np.float32)
-        vectors[sequence.positions] = embedder.embed(sequence)
-        yield vectors
+def _groups(arrays: Writers, embedder: Embedder, texts: Iterable[Tokens]) -> Iterator[list[Tokens]]:
+    """The texts in groups, whose ids and offsets are written on the way."""
+    total = np.zeros(1, dtype=INT)
+    _append(arrays, offsets=total)
+    for group in in_groups(texts, size=lambda text: len(text.ids) + 1, most=embedder.tokens_at_once):
+        ends = total + np.cumsum([len(text.ids) for text in group])
+        _append(arrays, ids=join(group).ids, offsets=ends)
+        total = ends[-1:]
+        yield group
 
 
-def _all_ids(texts: Sequence[Tokens]) -> NDArray[np.int64]:
-    return np.concatenate([*(text.ids for text in texts), np.zeros(0, np.int64)])
+@contextmanager
+def _open(path: Path, rows: Mapping[str, Described]) -> Iterator[Writers]:
+    """Yield what takes the rows of each array; complete at the end or, if the body raises, not there.
+
+    `rows` are the dtypes and shapes of single rows. A .npy file holds `vectors`, one beside it `mask`.
+    """
+    with ExitStack() as stack:
+        if path.suffix == ".safetensors":
+            yield stack.enter_context(grow_tensors(stack.enter_context(publish_file(path)), rows))
+            return
+        files = {name: file for name, file in {"mask": mask_path(path), "vectors": path}.items() if name in rows}
+        hidden = {name: stack.enter_context(publish_file(file)) for name, file in files.items()}
+        yield {
+            name: stack.enter_context(grow_npy(file, dtype=rows[name][0], row_shape=rows[name][1]))
+            for name, file in hidden.items()
+        }
 
 
-def _ids_and_offsets(texts: Sequence[Tokens]) -> dict[str, NDArray[np.int64]]:
-    offsets = np.zeros(len(texts) + 1, dtype=np.int64)
-    offsets[1:] = np.cumsum([len(text.ids) for text in texts])
-    return {"ids": _all_ids(texts), "offsets": offsets}
-
-
-def _write_npy(path: Path, rows: Rows) -> tuple[int, ...]:
-    with publish_file(path) as hidden:
-        write_npy(hidden, rows.pieces, dtype=np.dtype("<f4"), shape=rows.shape)
-    return rows.shape
-
-
-def _stream(array: NDArray[Any]) -> TensorStream:
-    return whole(array) if array.size else TensorStream(array.dtype, array.shape, [])
-
-
-def _write_safetensors(
-    path: Path,
-    rows: Rows,
-    beside: Mapping[str, NDArray[Any]],
-) -> tuple[int, ...]:
-    vectors = TensorStream(np.dtype("<f4"), rows.shape, (piece for piece in rows.pieces if piece.size))
-    with publish_file(path) as hidden:
-        write_tensors(hidden, {"vectors": vectors, **{name: _stream(array) for name, array in beside.items()}})
-    return rows.shape
+def _append(arrays: Writers, **rows: NDArray[Any]) -> None:
+    """Write rows to those of the arrays that the file has."""
+    for name, more in rows.items():
+        if name in arrays:
+            arrays[name].append(more)

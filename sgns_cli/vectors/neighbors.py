@@ -7,10 +7,12 @@ included, does not depend on how many queries were asked together.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sgns_cli.errors import SgnsError
 from sgns_cli.vectors.model import Kind, Model
 
 SCORES_BYTES = 64 * 2**20  # of one batch of scores
@@ -46,7 +48,15 @@ def make_space(model: Model, kind: Kind = "input", *, centre: bool = False) -> S
         rows = rows - mean
     rows = np.asarray(rows)
     norms = np.sqrt(np.einsum("rd,rd->r", rows, rows))
+    if not np.isfinite(norms).all():
+        id = int(ids[~np.isfinite(norms)][0])
+        raise SgnsError(f"{model.path}: row {id} has numbers that are not finite, or too large", "use other vectors")
     return Space(ids=ids, rows=rows, norms=norms, mean=mean)
+
+
+def mean_row(model: Model, kind: Kind, *, centre: bool) -> NDArray[np.float32]:
+    """[dim]: what is subtracted from vectors before they are compared: the mean trained row, or nothing."""
+    return make_space(model, kind, centre=True).mean if centre else np.zeros(model.dim, dtype=np.float32)
 
 
 def nearest(space: Space, vectors: NDArray[np.float32], exclude: Sequence[Sequence[int]], *, k: int) -> list[Answers]:
@@ -54,14 +64,18 @@ def nearest(space: Space, vectors: NDArray[np.float32], exclude: Sequence[Sequen
 
     There are fewer than k where fewer rows are left. A zero vector has cosine 0 with everything.
     """
-    queries = vectors - space.mean
+    return nearest_to_directions(space, vectors - space.mean, exclude, k=k)
+
+
+def nearest_to_directions(
+    space: Space, directions: NDArray[np.float32], exclude: Sequence[Sequence[int]], *, k: int
+) -> list[Answers]:
+    """As `nearest`, for `directions` [Q, dim] that need no mean subtracted."""
     scale = 1 / np.where(space.norms > 0, space.norms, np.inf)
     batch = max(1, SCORES_BYTES // max(1, 4 * len(space.ids)))
     answers: list[Answers] = []
-    for start in range(0, len(queries), batch):
-        part = queries[start : start + batch]
-        lengths = np.sqrt(np.einsum("qd,qd->q", part, part))
-        part = part / np.where(lengths > 0, lengths, np.inf)[:, None]
+    for start in range(0, len(directions), batch):
+        part = units(directions[start : start + batch])
         scores = part @ space.rows.T  # [batch, R]
         scores *= scale
         for offset, query in enumerate(part):
@@ -86,9 +100,17 @@ def _best(
     return Answers(space.ids[near][order], exact[order])
 
 
-def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> NDArray[np.float64]:
-    """[R]: the cosine of each row [R, dim] with a vector, each by itself in float64; 0 for zero vectors."""
-    wide, one = rows.astype(np.float64), vector.astype(np.float64)
-    norms = np.sqrt((wide * wide).sum(axis=1) * (one * one).sum())
-    products = (wide * one).sum(axis=1)
+def units(vectors: NDArray[Any]) -> NDArray[Any]:
+    """[Q, dim] -> [Q, dim]: each row at length one; a zero row stays."""
+    lengths = np.sqrt(np.einsum("qd,qd->q", vectors, vectors))
+    return np.asarray(vectors / np.where(lengths > 0, lengths, np.inf)[:, None])
+
+
+def cosines(rows: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """[R]: the cosine of each row [R, dim] with a vector [dim], or with the same row of others [R, dim], each by itself
+    in float64; 0 for zero vectors.
+    """
+    wide, others = rows.astype(np.float64), vectors.astype(np.float64)
+    norms = np.sqrt((wide * wide).sum(axis=1) * (others * others).sum(axis=-1))
+    products = (wide * others).sum(axis=1)
     return np.asarray(np.divide(products, norms, out=np.zeros(len(rows)), where=norms > 0))

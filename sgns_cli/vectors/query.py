@@ -63,6 +63,13 @@ def resolve_id(model: Model, id: int) -> Query:
     return Query(token_text.show(token), (_insist(model, name_token(model, id), id),))
 
 
+def space_variants(model: Model, id: int) -> list[int]:
+    """The ids of the same token without spaces at its ends, and with one before, behind, or both."""
+    bare = (model.tokenizer.token_bytes(id) or b"").strip(b" ")
+    found = [model.tokenizer.id_of(token) for token in (bare, b" " + bare, bare + b" ", b" " + bare + b" ")]
+    return [one for one in found if one is not None and one < model.n_vocab]
+
+
 def query_vectors(model: Model, queries: Sequence[Query], kind: Kind) -> NDArray[np.float32]:
     """[len(queries), dim]: for each query the mean of its tokens' vectors."""
     lengths = np.array([len(query.ids) for query in queries], dtype=np.int64)

@@ -1,6 +1,6 @@
 """Answers as records, with the names that are promised for JSON. How they are printed is not known here."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from sgns_cli.vectors.embed import Tokens, Vectors
 from sgns_cli.vectors.model import Model
@@ -14,11 +14,25 @@ Record = dict[str, object]
 
 def neighbor_records(model: Model, query: Query, answers: Answers) -> Iterator[Record]:
     """One record an answer, best first."""
+    return _answer_records(model, query.text, query.ids, answers)
+
+
+def analogy_records(model: Model, question: Sequence[Query], answers: Answers) -> Iterator[Record]:
+    """One record an answer to (A, B, C), best first; `query_ids` are those of A, of B, and of C."""
+    ids = [id for query in question for id in query.ids]
+    return _answer_records(model, [query.text for query in question], ids, answers)
+
+
+def similarity_record(pair: Sequence[Query], score: float) -> Record:
+    return {"a": pair[0].text, "b": pair[1].text, "score": round(score, DECIMALS)}
+
+
+def _answer_records(model: Model, query: object, ids: Sequence[int], answers: Answers) -> Iterator[Record]:
     pairs = zip(answers.ids.tolist(), answers.scores.tolist(), strict=True)
     for rank, (id, score) in enumerate(pairs, start=1):
         yield {
-            "query": query.text,
-            "query_ids": list(query.ids),
+            "query": query,
+            "query_ids": list(ids),
             "rank": rank,
             **token_fields(model, id),
             "count": model.count(id),

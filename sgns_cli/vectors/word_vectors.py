@@ -25,7 +25,7 @@ from sgns_cli.vectors.names import tokens_of
 LINES_AT_ONCE = 1000
 LONGEST_LINE = 2**22
 SAMPLED = 64  # lines of a GloVe file, of which the shortest shows how many numbers a row has
-PACKED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"PK": "zip"}
+PACKED = {b"\x1f\x8b\x08": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 def open_word_vectors(path: Path) -> Model:
@@ -59,10 +59,9 @@ def _header(path: Path, line: bytes, size: int) -> tuple[int, int] | None:
         if rows * (2 * dim + 1) > size:  # a digit and a space for each number, at the least
             raise _broken(path, f"it announces {rows} rows of {dim} numbers, more than {size} bytes can hold")
         return rows, dim
+    if packed := next((kind for magic, kind in PACKED.items() if line.startswith(magic)), None):
+        raise SgnsError(f"{path} is packed with {packed}", "unpack it first")
     if len(fields) < 2 or _numbers(fields[-1]) is None:
-        packed = next((kind for magic, kind in PACKED.items() if line.startswith(magic)), None)
-        if packed:
-            raise SgnsError(f"{path} is packed with {packed}", "unpack it first")
         raise SgnsError(
             f"{path} is no file of vectors: its first line is neither `ROWS DIM` nor a word with numbers",
             "name a run folder, or a word2vec, GloVe or .safetensors file",
@@ -73,9 +72,9 @@ def _header(path: Path, line: bytes, size: int) -> tuple[int, int] | None:
 def _is_text(file: BinaryIO, dim: int) -> bool:
     """Whether a row of text follows; the file is where it was afterwards."""
     start = file.tell()
-    line = file.readline(LONGEST_LINE)
+    values = _numbers(b" ".join(file.readline(LONGEST_LINE).split()[-dim:]))
     file.seek(start)
-    return _numbers(b" ".join(line.split()[-dim:])) is not None and b"\0" not in line
+    return values is not None and len(values) == dim
 
 
 def _read_glove(path: Path, file: BinaryIO) -> tuple[list[bytes], NDArray[np.float32]]:

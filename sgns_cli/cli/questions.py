@@ -1,0 +1,98 @@
+"""Questions from arguments and from standard input, one after another. Each is made of one text or several.
+
+One that cannot be answered ends the command if it is alone; among several it is reported and skipped, and the command
+ends with exit code 1.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import typer
+
+from sgns_cli.cli.options import texts
+from sgns_cli.console import Console
+from sgns_cli.errors import SgnsError
+
+if TYPE_CHECKING:
+    from sgns_cli.vectors.model import Model
+    from sgns_cli.vectors.query import Query
+
+QUESTIONS_AT_ONCE = 256
+
+Asked = str | int | Sequence[str]  # a text or `-`, an id, or the texts of one question
+Question = tuple["Query", ...]
+Answer = Callable[[list[Question]], Iterable[dict[str, object]]]
+
+
+class Questions:
+    """Questions of `words` texts each, one after another, as queries of `model`."""
+
+    def __init__(self, model: "Model", asked: Sequence[Asked], console: Console, *, words: int) -> None:
+        self.model = model
+        self.asked = asked
+        self.console = console
+        self.words = words
+        self.alone = len(asked) == 1 and asked[0] != "-"
+        self.failed = False
+        self.number = 0  # of questions so far
+
+    def show(self, answer: Answer, *, columns: Sequence[str]) -> None:
+        """Print the records that `answer` gives for each batch; on a terminal their `columns`.
+
+        Raises SgnsError if there is no question; exits with 1 if one of several failed.
+        """
+
+        def records() -> Iterator[dict[str, object]]:
+            questions = iter(self)
+            while batch := list(islice(questions, QUESTIONS_AT_ONCE)):
+                yield from answer(batch)
+
+        table = columns if self.alone or "a" in columns else ["query", *columns]
+        self.console.records(records(), table=table, spare=["count", "id", "rank"])
+        if not self.number:
+            raise SgnsError("no query came on standard input", "give one a line")
+        if self.failed:
+            raise typer.Exit(SgnsError.exit_code)
+
+    def __iter__(self) -> Iterator[Question]:
+        for one in self._each():
+            self.number += 1
+            try:
+                question = self._resolve(one)
+            except SgnsError as error:
+                if self.alone:
+                    raise
+                self.console.error(error)
+                self.failed = True
+                continue
+            for note in dict.fromkeys(note for query in question for note in query.notes):
+                self.console.note(note)
+            yield question
+
+    def _each(self) -> Iterator[Asked]:
+        for one in self.asked:
+            if isinstance(one, str):
+                yield from texts([one])
+            else:
+                yield one
+
+    def _resolve(self, one: Asked) -> Question:
+        from sgns_cli.vectors.query import resolve_id, resolve_query
+
+        if isinstance(one, int):
+            return (resolve_id(self.model, one),)
+        parts = one if not isinstance(one, str) else [one] if self.words == 1 else _split(one)
+        if not self.alone and not any(parts):
+            raise SgnsError(f"query {self.number} is empty", "give a word or another piece of text")
+        if len(parts) != self.words:
+            raise SgnsError(
+                f"query {self.number} has {len(parts)} words, and {self.words} are needed",
+                "separate them with tabs if there are spaces in them",
+            )
+        return tuple(resolve_query(self.model, part, suggest=list(self.asked) != ["-"]) for part in parts)
+
+
+def _split(line: str) -> list[str]:
+    """The texts of a line: between tabs, or where there is none between white space."""
+    return line.split("\t") if "\t" in line else line.split()

@@ -1,0 +1,41 @@
+"""A is to B as C is to ?, and how alike A and B are, for many questions at once.
+
+Analogies are 3CosAdd (Mikolov et al., Linguistic Regularities in Continuous Space Word Representations, 2013): the
+rows nearest to b - a + c, each of length one first.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgns_cli.vectors.model import Kind, Model
+from sgns_cli.vectors.neighbors import Answers, Space, nearest_to_directions, units
+from sgns_cli.vectors.query import Query, query_vectors, space_variants
+
+SIGNS = (-1, 1, 1)  # of A, B and C
+
+
+def analogies(model: Model, space: Space, questions: Sequence[Sequence[Query]], kind: Kind, *, k: int) -> list[Answers]:
+    """For each question (A, B, C) the k rows nearest to B - A + C.
+
+    The tokens of the question and their variants with and without spaces are no answers.
+    """
+    directions = np.zeros((len(questions), model.dim), dtype=np.float32)
+    for sign, queries in zip(SIGNS, zip(*questions, strict=True), strict=True):
+        directions += sign * units(query_vectors(model, queries, kind) - space.mean)
+    exclude = [
+        sorted({id for query in question for own in query.ids for id in (own, *space_variants(model, own))})
+        for question in questions
+    ]
+    return nearest_to_directions(space, directions, exclude, k=k)
+
+
+def similarities(
+    model: Model, pairs: Sequence[Sequence[Query]], kind: Kind, mean: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """[len(pairs)]: the cosine of the two of each pair, after subtracting `mean` [dim]."""
+    first, second = (
+        units(query_vectors(model, queries, kind).astype(np.float64) - mean) for queries in zip(*pairs, strict=True)
+    )
+    return np.asarray((first * second).sum(axis=1))
