@@ -82,7 +82,7 @@ def sgns(*arguments: str | Path) -> list[str]:
 def environment(threads: Sequence[int]) -> Record:
     """Versions and machine."""
     names = ("sgns-cli", "numpy", "numba", "llvmlite", "gensim", "fasttext-wheel", "fasttext", "scipy")
-    names += ("tiktoken", "rustbpe", "tokenizers")
+    names += ("tiktoken", "rustbpe", "tokenizers", "model2vec")
     versions = {"python": platform.python_version()}
     for name in names:
         try:
