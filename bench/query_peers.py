@@ -37,10 +37,10 @@ def make(folder: str, rows: int, dim: int, queries: int) -> Record:
     write_tensors(step / TRAINING, {"contexts": whole(embeddings), "counts": whole(counts.astype(np.int64))})
     state = {"format_version": FORMAT_VERSION, "step": 1, "min_count": 1, "positions": "none", "context_length": 1}
     write_json(step / STATE, {**state, "dim": dim, "n_vocab": tokenizer.n_vocab, "metrics": {}})
-    ids = [id for id in range(tokenizer.n_vocab) if tokenizer.token_bytes(id) and id not in tokenizer.special_ids][
-        :rows
-    ]
-    names = [to_byte_alphabet(tokenizer.token_bytes(id) or b"") for id in ids]
+    tokens = {id: tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab) if id not in tokenizer.special_ids}
+    named = {id: token for id, token in tokens.items() if token}
+    ids = list(named)[:rows]
+    names = [to_byte_alphabet(named[id]) for id in ids]
     vectors = KeyedVectors(dim)
     vectors.add_vectors(names, embeddings[ids])
     vectors.save(str(work / "gensim.kv"))

@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,30 +43,13 @@ def encode_with_tokenizers(text: str) -> Record:
 
 
 def _hugging_face() -> Any:
-    """cl100k_base as they write a BPE: names of tokens, and merges as pairs, found by merging each token without it."""
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    """cl100k_base as `sgns export --format model2vec` writes it."""
+    from tokenizers import Tokenizer
 
-    from sgns_cli.corpus.token_text import to_byte_alphabet
     from sgns_cli.corpus.tokenizer import open_encoding
+    from sgns_cli.corpus.tokenizer_json import tokenizer_json
 
-    bpe = open_encoding("cl100k_base")
-    ranks = {token: id for id in range(bpe.n_vocab) if id not in bpe.special_ids and (token := bpe.token_bytes(id))}
-    merges = []
-    for token, rank in ranks.items():
-        parts = [bytes([byte]) for byte in token]
-        while len(parts) > 2:
-            pairs = [ranks.get(left + right, rank) for left, right in pairwise(parts)]
-            at = min(range(len(pairs)), key=pairs.__getitem__)
-            if pairs[at] >= rank:
-                break
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        if len(parts) == 2:
-            merges.append((to_byte_alphabet(parts[0]), to_byte_alphabet(parts[1])))
-    names = {to_byte_alphabet(token): rank for token, rank in ranks.items()}
-    tokenizer = Tokenizer(models.BPE(vocab=names, merges=merges, ignore_merges=True))
-    split = pre_tokenizers.Split(Regex(bpe.pattern), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
-    return tokenizer
+    return Tokenizer.from_str(json.dumps(tokenizer_json(open_encoding("cl100k_base"))))
 
 
 def train_rustbpe(text: str, pattern: str) -> Record:
