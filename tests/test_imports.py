@@ -19,7 +19,7 @@ MOST_LINES = 400
 BETWEEN_WINGS = {
     "corpus": set(),
     "training": {"corpus.token_store", "corpus.tokenizer"},
-    "vectors": {"corpus.tokenizer", "corpus.token_text"},
+    "vectors": {"corpus.tokenizer", "corpus.token_text", "corpus.tokenizer_json"},
 }
 # The only importers of heavy or replaceable packages: a file, or a folder ending in /.
 IMPORTERS = {

@@ -180,7 +180,7 @@ def test_the_python_blocks_run(ran: dict[int, Ran]) -> None:
         "assert numpy.array_equal(layer.weight.numpy(), saved['embeddings'])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "".join(blocks) + proof],
+        [sys.executable, "-W", "error:::__main__", "-c", "".join(blocks) + proof],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -200,7 +200,7 @@ def test_the_readme_opens_with_the_two_commands() -> None:
 
 def test_the_session_covers_the_commands() -> None:
     commands = " ".join(step.command for step in STEPS)
-    for name in ("init", "tokenize", "train", "neighbors", "embed", "info"):
+    for name in ("init", "tokenize", "train", "neighbors", "analogy", "similarity", "embed", "plot", "export", "info"):
         assert f"sgns {name}" in commands
     assert sum(not step.trained for step in STEPS) >= 3  # those that catch a drift exactly
 

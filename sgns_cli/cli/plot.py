@@ -23,7 +23,7 @@ def plot(
     tokens: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TOKEN]...", help="A text to show with its neighbours; `-` reads one a line from stdin."
+            metavar="TOKEN", help="A text to show with its neighbours; `-` reads one a line from stdin."
         ),
     ] = None,
     output: Annotated[

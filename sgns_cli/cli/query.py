@@ -18,7 +18,7 @@ K = Annotated[int, typer.Option("-k", min=1, metavar="K", help="How many answers
 
 def neighbors(
     queries: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUERY]...", help="A text; `-` reads one a line from stdin.")
+        list[str] | None, typer.Argument(metavar="QUERY", help="A text; `-` reads one a line from stdin.")
     ] = None,
     id: Annotated[list[int] | None, typer.Option("--id", min=0, metavar="N", help="A token by its id.")] = None,
     k: K = 10,

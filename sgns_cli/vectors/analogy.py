@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.vectors.model import Kind, Model
-from sgns_cli.vectors.neighbors import Answers, Space, nearest_to_directions, units
+from sgns_cli.vectors.neighbors import Answers, Space, cosines, nearest_to_directions, units
 from sgns_cli.vectors.query import Query, query_vectors, space_variants
 
 SIGNS = (-1, 1, 1)  # of A, B and C
@@ -35,7 +35,5 @@ def similarities(
     model: Model, pairs: Sequence[Sequence[Query]], kind: Kind, mean: NDArray[np.float32]
 ) -> NDArray[np.float64]:
     """[len(pairs)]: the cosine of the two of each pair, after subtracting `mean` [dim]."""
-    first, second = (
-        units(query_vectors(model, queries, kind).astype(np.float64) - mean) for queries in zip(*pairs, strict=True)
-    )
-    return np.asarray((first * second).sum(axis=1))
+    first, second = (query_vectors(model, queries, kind) - mean for queries in zip(*pairs, strict=True))
+    return cosines(first, second)
