@@ -9,19 +9,28 @@ Numpy only.
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.errors import SgnsError
+from sgns_cli.npy import RowWriter
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1", "BOOL": "|b1"}
 NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 MAX_HEADER = 100_000_000  # the library's own limit
+ALIGNMENT = 8  # of the data in the file, and the size of the largest numbers
+MOST_ROWS = 10**18  # for which a header has room
+COPIED_AT_ONCE = 2**20
+
+Described = tuple[np.dtype[Any], tuple[int, ...]]  # dtype and shape
 
 
 @dataclass(frozen=True)
@@ -44,24 +53,42 @@ def whole(array: NDArray[Any]) -> TensorStream:
 
 def write_tensors(path: Path, tensors: Mapping[str, TensorStream]) -> None:
     """Write a .safetensors file piece by piece. Raises ValueError if the pieces do not fill a tensor exactly."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    offset = 0
-    for name, tensor in tensors.items():
-        end = offset + tensor.nbytes
-        header[name] = {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # so that the data begins aligned
+    described = {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
+    order = _aligned(described)
     with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
-        for name, tensor in tensors.items():
-            start = file.tell()
+        file.write(_header({name: described[name] for name in order}))
+        for name in order:
+            tensor, start = tensors[name], file.tell()
             for piece in tensor.pieces:
                 if piece.size:
                     file.write(np.ascontiguousarray(piece, dtype=tensor.dtype).data)
             if file.tell() - start != tensor.nbytes:
                 raise ValueError(f"{name}: wrote {file.tell() - start} bytes of {tensor.nbytes}")
+
+
+@contextmanager
+def grow_tensors(path: Path, rows: Mapping[str, Described]) -> Iterator[dict[str, RowWriter]]:
+    """Write a .safetensors file of tensors of any number of rows: yield for each name what takes its rows, in any turn.
+
+    `rows` are the dtypes and shapes of single rows. The first tensor goes straight into the file; the others, and it
+    too where they would then not be aligned, into files without a name in the same folder, which are appended at the
+    end. The header is written last, into room that was left for it.
+    """
+    room = len(_header({name: (dtype, (MOST_ROWS, *shape)) for name, (dtype, shape) in rows.items()}))
+    first, (dtype, shape) = next(iter(rows.items()))
+    straight = [first] if math.prod(shape) * dtype.itemsize % ALIGNMENT == 0 else []
+    aside = _aligned({name: row for name, row in rows.items() if name not in straight})
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("wb"))
+        file.write(bytes(room))
+        files = {name: stack.enter_context(TemporaryFile(dir=path.parent)) for name in aside}
+        writers = {name: RowWriter(files.get(name, file), *row) for name, row in rows.items()}
+        yield writers
+        for part in files.values():
+            part.seek(0)
+            shutil.copyfileobj(part, file, COPIED_AT_ONCE)
+        file.seek(0)
+        file.write(_header({name: (rows[name][0], writers[name].shape) for name in straight + aside}, room=room))
 
 
 def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
@@ -91,6 +118,26 @@ def to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
     if array.dtype == np.uint16:
         return (array.astype(np.uint32) << 16).view(np.float32)
     return np.asarray(array, dtype=np.float32)
+
+
+def _header(tensors: Mapping[str, Described], *, room: int = 0) -> bytes:
+    """The beginning of a file that has these tensors in this order, with spaces at its end: at least `room` bytes, and
+    so many that the data begins aligned.
+    """
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for name, (dtype, shape) in tensors.items():
+        end = offset + math.prod(shape) * dtype.itemsize
+        header[name] = {"dtype": NAMES[dtype], "shape": list(shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header, separators=(",", ":")).encode().ljust(room - 8)
+    text += b" " * (-len(text) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _aligned(tensors: Mapping[str, Described]) -> list[str]:
+    """The largest numbers first, as the library orders them: so each tensor begins at a multiple of their size."""
+    return sorted(tensors, key=lambda name: -tensors[name][0].itemsize)
 
 
 def _map(path: Path, name: str, entry: Any, base: int, size: int) -> NDArray[Any]:  # noqa: ANN401 - any JSON value

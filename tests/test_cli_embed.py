@@ -1,12 +1,25 @@
 """embed, as people run it."""
 
+import errno
 import json
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import safetensors.numpy
-from conftest import Result, Written
+from conftest import WORDS, Result, Written
+
+from sgns_cli import tensors
+from sgns_cli.cli import embed as command
+from sgns_cli.npy import RowWriter
+from sgns_cli.vectors import embed as embed_module
 
 Sgns = Callable[..., Result]
 
@@ -140,3 +153,172 @@ def test_an_empty_stdin_has_no_text(sgns_process, word_run: Written) -> None:
     done = sgns_process("embed", "-")
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: no text came on standard input" in done.stderr
+
+
+def give(monkeypatch: pytest.MonkeyPatch, lines: Iterable[bytes]) -> None:
+    """Let stdin have these lines."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=lines))
+
+
+def test_arrays_are_what_torchs_embedding_layers_give(sgns: Sgns, learned_run: Written) -> None:
+    import torch
+
+    rows = torch.nn.Embedding.from_pretrained(torch.from_numpy(learned_run.embeddings))
+    places = torch.nn.Embedding.from_pretrained(torch.from_numpy(np.asarray(learned_run.positions)))
+    ids = torch.tensor([0, 1, 2, 0, 3, 5, 0, 6])
+    text = " ".join(WORDS[id] for id in ids)
+    whole = (rows(ids) + places(torch.arange(8))).numpy()
+
+    assert sgns("embed", text, "-o", "x.npy").code == 0
+    assert np.array_equal(np.load("x.npy"), whole)
+    assert sgns("embed", text, "cat", "-o", "x.safetensors").code == 0
+    arrays = safetensors.numpy.load_file("x.safetensors")
+    assert np.array_equal(arrays["vectors"][:8], whole)
+    assert np.array_equal(arrays["vectors"][8:], (rows(torch.tensor([4])) + places(torch.tensor([0]))).numpy())
+
+    assert sgns("embed", text, "-o", "x.safetensors", "--context-length", 3).code == 0
+    arrays = safetensors.numpy.load_file("x.safetensors")
+    padded = torch.nn.functional.pad(ids, (0, 1)).reshape(3, 3)
+    mask = torch.tensor([[True] * 3, [True] * 3, [True, True, False]])
+    assert np.array_equal(arrays["ids"], padded.numpy())
+    assert np.array_equal(arrays["mask"], mask.numpy())
+    assert np.array_equal(arrays["vectors"], ((rows(padded) + places(torch.arange(3))) * mask[:, :, None]).numpy())
+
+    assert sgns("embed", text, "the", "-o", "x.npy", "--pool", "mean").code == 0
+    np.testing.assert_allclose(np.load("x.npy")[0], whole.mean(axis=0), rtol=1e-5, atol=1e-6)
+    assert np.array_equal(np.load("x.npy")[1], (rows(ids[3]) + places(torch.tensor(0))).numpy())
+
+
+KINDS = {
+    "pooled.npy": ["--pool", "mean"],
+    "pooled.safetensors": ["--pool", "mean"],
+    "texts.safetensors": [],
+    "texts.npy": [],
+    "windows.npy": ["--context-length", 3, "--stride", 2],
+    "windows.safetensors": ["--context-length", 3, "--stride", 2],
+}
+
+
+def lines_for(name: str, number: int) -> Iterator[bytes]:
+    """Lines of 8 words; where lengths may differ, with words of their own that are unknown, and empty ones."""
+    for line in range(number):
+        if name == "texts.npy":
+            yield b"the dog fetched the ball cat the dog\n"
+        else:
+            yield b"\n" if line % 7 == 0 else b"the dog fetched the ball cat the x%d\n" % line
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_memory_does_not_grow_with_the_number_of_texts(
+    sgns: Sgns, word_run: Written, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(embed_module, "NUMBERS_AT_ONCE", 2**12)
+    monkeypatch.setattr(embed_module, "UNKNOWN_AT_MOST", 100)
+    monkeypatch.setattr(command, "TEXT_AT_ONCE", 2**17)
+    monkeypatch.setattr(tensors, "COPIED_AT_ONCE", 2**12)
+
+    def peak(number: int) -> int:
+        give(monkeypatch, lines_for(name, number))
+        tracemalloc.start()
+        assert sgns("embed", "-", *KINDS[name], "-o", name, "-q").code == 0
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(10)  # what is imported and remembered once
+    assert peak(4300) - peak(300) < 100_000  # the ids alone would be more than 200,000
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_many_texts_are_those_that_are_embedded_alone(
+    sgns: Sgns, learned_run: Written, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def arrays() -> list[np.ndarray]:
+        give(monkeypatch, lines_for(name, 50))
+        assert sgns("embed", "-", *KINDS[name], "-o", name, "-q").code == 0
+        if name.endswith(".npy"):
+            return [np.load(file) for file in sorted(Path().glob("*.npy"))]
+        return [array for _, array in sorted(safetensors.numpy.load_file(name).items())]
+
+    together = arrays()
+    monkeypatch.setattr(embed_module, "NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(command, "TEXT_AT_ONCE", 1)
+    alone = arrays()
+    assert len(together) == len(alone) > 0
+    assert "pooled" in name or all(map(np.array_equal, together, alone))
+    assert all(map(np.allclose, together, alone))  # means of texts that were summed in parts
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterable[bytes]:
+    append = RowWriter.append
+
+    def refuse(writer: RowWriter, rows: np.ndarray) -> None:
+        if writer.shape[0] > 20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        append(writer, rows)
+
+    monkeypatch.setattr(RowWriter, "append", refuse)
+    return lines_for("texts.npy", 100)
+
+
+def interrupted(_: pytest.MonkeyPatch) -> Iterable[bytes]:
+    yield from lines_for("texts.npy", 50)
+    raise KeyboardInterrupt
+
+
+def not_utf8(_: pytest.MonkeyPatch) -> Iterable[bytes]:
+    yield from lines_for("texts.npy", 6)
+    yield b"the d\xe4g\n"
+
+
+def a_folder(_: pytest.MonkeyPatch) -> Iterable[bytes]:
+    yield from lines_for("texts.npy", 50)
+    raise IsADirectoryError(errno.EISDIR, "Is a directory")
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    ("failure", "code", "words"),
+    [
+        (full_disk, 1, "error: cannot write {name}: No space left on device\nhint: free some space"),
+        (interrupted, 130, ""),
+        (not_utf8, 1, "error: standard input, line 7: not valid UTF-8 at byte 5"),
+        (a_folder, 1, "error: cannot read standard input: Is a directory"),
+    ],
+)
+def test_a_failure_on_the_way_leaves_everything_as_it_was(
+    sgns: Sgns, word_run: Written, monkeypatch: pytest.MonkeyPatch, name: str, failure: Callable, code: int, words: str
+) -> None:
+    monkeypatch.setattr(embed_module, "NUMBERS_AT_ONCE", 8 * 20)
+    monkeypatch.setattr(command, "TEXT_AT_ONCE", 2048)
+    mask = Path(name).with_suffix(".mask.npy")
+    for earlier in (True, False):
+        for path in (Path(name), mask):
+            path.write_bytes(b"of an earlier run") if earlier else path.unlink()
+        before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+        with monkeypatch.context() as patch:
+            give(patch, failure(patch))
+            result = sgns("embed", "-", *KINDS[name], "-o", name)
+        assert result.code == code
+        assert words.replace("{name}", name) in result.err
+        assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("arguments", [["--json"], ["--json", "--pool", "mean"]])
+def test_an_answer_comes_before_the_next_line_is_given(word_run: Written, project: Path, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "sgns_cli", "embed", "-", "--model", str(word_run.path), *arguments]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(project)}
+    ) as process:
+        guard = threading.Timer(60, process.kill)  # reading would wait for ever
+        guard.start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for number, word in enumerate((b"dog", b"ball")):
+            process.stdin.write(word + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["text"] == number
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        guard.cancel()
+    assert process.returncode == 0

@@ -14,7 +14,20 @@ from sgns_cli import cli, inventory
 from sgns_cli.errors import SgnsError
 
 Sgns = Callable[..., Result]
-COMMANDS = ["init", "tokenize", "train", "neighbors", "neighbours", "analogy", "similarity", "embed", "evaluate", "info"]
+COMMANDS = [
+    "init",
+    "tokenize",
+    "train",
+    "neighbors",
+    "neighbours",
+    "analogy",
+    "similarity",
+    "embed",
+    "evaluate",
+    "plot",
+    "export",
+    "info",
+]
 HEAVY = ["torch", "datasets", "numba", "pandas", "rich", "tiktoken", "scipy"]
 
 

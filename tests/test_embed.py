@@ -1,17 +1,23 @@
 """Input embeddings, against torch.nn.Embedding and against the formulas; arrays on disk."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
-from conftest import WORD_COUNTS, Written, word_tokenizer, write_run
+from conftest import WORD_COUNTS, WORDS, Written, bpe_counts, bpe_tokenizer, word_tokenizer, write_run
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sgns_cli.corpus.bpe import SEPARATOR
 from sgns_cli.corpus.whitespace import WhitespaceTokenizer
 from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.vectors import embed as embed_module
 from sgns_cli.vectors.arrays import check_suffix, write_pooled, write_sequences, write_texts
-from sgns_cli.vectors.embed import Embedder, Tally, Tokens, cut_sequences, position_vectors, sinusoids
+from sgns_cli.vectors.embed import Embedder, Tally, Tokens, cut_sequences, in_groups, position_vectors, sinusoids
 from sgns_cli.vectors.opening import open_model
 
 
@@ -85,16 +91,15 @@ def test_positions_go_on_modulo_with_a_note(learned_run: Written) -> None:
     rows = position_vectors(model, np.arange(20))
     assert np.array_equal(rows[16:], rows[:4])
     tally = Tally(Embedder(model))
-    tally.add(tokens(*[0] * 16))
+    tally.add([tokens(*[0] * 16)])
     assert list(tally.notes()) == []
-    tally.add(tokens(*[0] * 17))
+    tally.add([tokens(*[0] * 17)])
     assert list(tally.notes()) == ["17 tokens are more than the context length 16: positions past it begin again at 0"]
 
 
 def test_untrained_tokens_and_empty_texts_are_noted(word_run: Written) -> None:
     tally = Tally(embedder(word_run))
-    tally.add(tokens(0, 8, 8))
-    tally.add(tokens())
+    tally.add([tokens(0, 8, 8), tokens()])
     assert list(tally.notes()) == [
         "1 text has no tokens: text 1",
         "2 of 3 tokens were never trained and have zero vectors: rare",
@@ -122,7 +127,7 @@ def test_contexts_and_sums_can_be_embedded(word_run: Written) -> None:
     ],
 )
 def test_sequences(number: int, length: int, stride: int, expected: list[list[int]]) -> None:
-    parts = cut_sequences(tokens(*range(number)), length=length, stride=stride)
+    parts = list(cut_sequences(tokens(*range(number)), length=length, stride=stride))
     assert [part.ids.tolist() for part in parts] == expected
     assert [part.positions.tolist() for part in parts] == [list(range(len(ids))) for ids in expected]
 
@@ -209,14 +214,14 @@ def test_unknown_words_keep_their_places(tmp_path: Path, learned_run: Written) -
     assert learned_run.positions is not None
     expected = learned_run.embeddings[[0, 1, 4]] + learned_run.positions[[0, 2, 5]]
     assert np.array_equal(embed.embed(text), expected)
-    parts = cut_sequences(text, length=3, stride=3)
+    parts = list(cut_sequences(text, length=3, stride=3))
     assert [(part.ids.tolist(), part.positions.tolist()) for part in parts] == [([0, 1], [0, 2]), ([4], [2])]
     assert write_sequences(tmp_path / "x.npy", embed, parts, length=3) == (2, 3, 8)
     assert np.load(tmp_path / "x.mask.npy").tolist() == [[True, False, True], [False, False, True]]
     cat = learned_run.embeddings[4] + learned_run.positions[2]
     assert np.array_equal(np.load(tmp_path / "x.npy")[1], [np.zeros(8), np.zeros(8), cat])
     tally = Tally(embed)
-    tally.add(text)
+    tally.add([text])
     assert list(tally.notes()) == ["3 of 6 words are not in the vocabulary and are left out: unheard, x, y"]
 
 
@@ -224,7 +229,150 @@ def test_a_text_of_unknown_words_is_as_long_as_it_is(learned_run: Written) -> No
     embed = embedder(learned_run)
     text = embed.tokenize("the " + "x " * 20 + "dog")
     tally = Tally(embed)
-    tally.add(text, sequence=4)
+    tally.add([text], sequence=4)
     assert not any("context length" in note for note in tally.notes())
-    tally.add(text)
+    tally.add([text])
     assert any(note.startswith("22 tokens are more than the context length 16") for note in tally.notes())
+
+
+@pytest.fixture(scope="module")
+def embedders(tmp_path_factory: pytest.TempPathFactory) -> list[Embedder]:
+    """One of words and learned positions, one that lower-cases, one of a BPE and sinusoids, one of a single column."""
+    folder = tmp_path_factory.mktemp("runs")
+    words, counts = word_tokenizer(), np.array(WORD_COUNTS)
+    runs = [
+        write_run(folder / "learned", words, counts, positions="learned", dim=7),
+        write_run(folder / "lower", words, counts, lowercase=True),
+        write_run(folder / "bpe", bpe_tokenizer(), bpe_counts(), positions="sinusoidal"),
+        write_run(folder / "one", words, counts, dim=1),
+    ]
+    return [embedder(run) for run in runs]
+
+
+SOME_TEXTS = st.lists(
+    st.one_of(
+        st.text(max_size=20),
+        st.sampled_from(["", "THE Dog", "the silver gold \n", f"a{SEPARATOR}b", "\udce4 dog"]),
+        st.lists(st.sampled_from([*WORDS, "unheard", "x"]), max_size=40).map(" ".join),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(texts=SOME_TEXTS, which=st.integers(0, 3), at_once=st.sampled_from([1, 60, 2**22]))
+def test_a_text_gets_the_same_numbers_in_any_company(
+    embedders: list[Embedder], texts: list[str], which: int, at_once: int
+) -> None:
+    embed = embedders[which]
+    together = embed.tokenize_batch(texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embed_module, "NUMBERS_AT_ONCE", at_once)
+        means = embed.pool_batch(together)
+        assert (means.shape, means.dtype) == ((len(texts), embed.model.dim), np.float32)
+        for text, tokens, mean in zip(texts, together, means, strict=True):
+            alone = embed.tokenize(text)
+            assert alone.ids.tolist() == tokens.ids.tolist() == embed.model.encode(text).tolist()
+            assert alone.positions.tolist() == tokens.positions.tolist()
+            assert alone.unknown == tokens.unknown == tuple(embed.model.unknown(text).values())
+            places = sorted([*tokens.positions.tolist(), *embed.model.unknown(text)])
+            assert places == list(range(tokens.length))
+            assert np.array_equal(mean, embed.pool(alone))
+            if len(tokens.ids):
+                assert np.allclose(mean, embed.embed(alone).mean(axis=0, dtype=np.float64), rtol=1e-6, atol=1e-7)
+            else:
+                assert not mean.any()
+
+
+def test_the_mean_of_a_text_that_fits_is_numpys_to_the_last_bit(learned_run: Written) -> None:
+    embed = embedder(learned_run)
+    texts = [tokens(*np.random.default_rng(length).integers(0, 9, length)) for length in (1, 2, 7, 8, 9, 127, 1000)]
+    for text, mean in zip(texts, embed.pool_batch(texts), strict=True):
+        assert np.array_equal(mean, embed.embed(text).mean(axis=0, dtype=np.float64).astype(np.float32))
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors"])
+@pytest.mark.parametrize("number", [1, 3])
+def test_long_texts_are_written_in_parts(
+    tmp_path: Path, learned_run: Written, monkeypatch: pytest.MonkeyPatch, suffix: str, number: int
+) -> None:
+    embed = embedder(learned_run)
+    texts = [tokens(*np.random.default_rng(seed).integers(0, 8, 100)) for seed in range(number)]
+    expected = [embed.embed(text) for text in texts]
+    sizes = []
+    vectors = Embedder.embed
+    monkeypatch.setattr(Embedder, "embed", lambda self, part: sizes.append(len(part.ids)) or vectors(self, part))
+    monkeypatch.setattr(embed_module, "NUMBERS_AT_ONCE", 8 * 30)
+    shape = write_texts(tmp_path / f"x{suffix}", embed, texts)
+    stacked = suffix == ".npy" and number > 1
+    assert sizes == ([100] * number if stacked else [30, 30, 30, 10] * number)
+    if suffix == ".npy":
+        assert np.array_equal(np.load(tmp_path / "x.npy"), expected if stacked else expected[0])
+    else:
+        arrays = safetensors.numpy.load_file(tmp_path / "x.safetensors")
+        assert np.array_equal(arrays["vectors"], np.concatenate(expected))
+        assert arrays["offsets"].tolist() == [100 * text for text in range(number + 1)]
+        assert shape == (100 * number, 8)
+
+
+def test_a_text_of_another_length_ends_it_at_once(tmp_path: Path, word_run: Written) -> None:
+    def texts() -> Iterator[Tokens]:
+        yield from [tokens(1, 2)] * 10
+        yield tokens(1)
+        for _ in range(100):
+            yield tokens(1, 2)
+        raise AssertionError("a thousand tokens later")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SgnsError, match="different numbers of tokens"):
+        patch.setattr(embed_module, "NUMBERS_AT_ONCE", 8 * 20)
+        write_texts(tmp_path / "x.npy", embedder(word_run), texts())
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_a_full_group_does_not_wait_for_the_next_item() -> None:
+    asked = []
+
+    def items() -> Iterator[int]:
+        for item in (1, 1, 5, 1):
+            asked.append(item)
+            yield item
+
+    groups = in_groups(items(), size=lambda item: item, most=2)
+    assert (next(groups), asked) == ([1, 1], [1, 1])
+    assert (next(groups), asked) == ([5], [1, 1, 5])
+    assert list(groups) == [[1]]
+
+
+@given(sizes=st.lists(st.integers(0, 10), max_size=30), most=st.integers(0, 12))
+def test_groups_hold_all_in_order_and_no_more_than_they_may(sizes: list[int], most: int) -> None:
+    groups = list(in_groups(sizes, size=lambda size: size, most=most))
+    assert [size for group in groups for size in group] == sizes
+    assert all(sum(group) <= most or len([size for size in group if size]) == 1 for group in groups)
+
+
+def test_tokens_beyond_the_last_row_are_left_out(word_run: Written) -> None:
+    model = open_model(word_run.path)
+    short = replace(model, embeddings=model.embeddings[:3], counts=None, contexts=None)
+    embed = Embedder(short)
+    text, other = embed.tokenize_batch(["the ball x fetched cat", "dog"])
+    assert (text.ids.tolist(), text.positions.tolist()) == ([0, 2], [0, 3])
+    assert sorted(text.unknown) == ["ball", "cat", "x"]
+    assert (other.ids.tolist(), other.unknown) == ([1], ())
+    assert np.array_equal(embed.embed(text), word_run.embeddings[[0, 2]])
+    tally = Tally(embed)
+    tally.add([text, other])
+    assert list(tally.notes()) == ["3 of 6 words are not in the vocabulary and are left out: x, ball, cat"]
+
+
+def test_a_tally_names_some_and_counts_all(word_run: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed_module, "UNKNOWN_AT_MOST", 10)
+    embed = embedder(word_run)
+    tally = Tally(embed)
+    for number in range(100):
+        tally.add(embed.tokenize_batch([f"dog often x{number}", "", "rare"]))
+    assert (len(tally.unknown), len(tally.first_empty)) == (10, 6)
+    assert list(tally.notes()) == [
+        "100 texts have no tokens: text 1, text 4, text 7, text 10, text 13, ...",
+        "200 of 400 words are not in the vocabulary and are left out: often, x0, x1, x2, x3, ...",
+        "100 of 200 tokens were never trained and have zero vectors: rare",
+    ]

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sgns_cli.cli.options import Encoding, Json, ModelPath, Quiet, Tensor, Vectors, open_named, texts
-from sgns_cli.console import Console
+from sgns_cli.console import Console, flush
 from sgns_cli.errors import SgnsError, UsageError
 
 if TYPE_CHECKING:
     from sgns_cli.vectors.embed import Embedder, Tally, Tokens
+
+TEXT_AT_ONCE = 2**20  # characters that are tokenized together,
+LENGTH_AT_LEAST = 2**10  # where a text counts as no fewer than these: a thousand texts, or one MB
 
 Pool = Literal["none", "mean"]
 
@@ -79,20 +82,33 @@ def _check(text: list[str] | None, pool: Pool, context_length: int | None, strid
 
 
 def _tokenized(
-    embedder: "Embedder", tally: "Tally", text: list[str], cut: tuple[int, int] | None
+    embedder: "Embedder", tally: "Tally", text: list[str], cut: tuple[int, int] | None, *, at_once: int
 ) -> Iterator["Tokens"]:
-    """Every text as tokens. Raises SgnsError at the end if not one of them has a token: at once for a lone text."""
+    """Every text as tokens; so many characters are tokenized together, and 0 takes text by text as they come.
+
+    Raises SgnsError at the end if not one of them has a token: at once for a lone text.
+    """
+    from sgns_cli.vectors.embed import in_groups
+
     if text == [""]:
         raise UsageError("the text is empty", "give a word or another piece of text")
-    for one in texts(text):
-        tokens = embedder.tokenize(one)
-        if len(text) == 1 and text != ["-"] and len(tokens.ids) == 0:
-            raise SgnsError(f"nothing of {one!r} is in the vocabulary of {embedder.model.path}", "try another text")
+    for group in in_groups(_read(text), size=lambda one: max(len(one), LENGTH_AT_LEAST), most=at_once):
+        tokens = embedder.tokenize_batch(group)
+        if len(text) == 1 and text != ["-"] and len(tokens[0].ids) == 0:
+            raise SgnsError(f"nothing of {text[0]!r} is in the vocabulary of {embedder.model.path}", "try another text")
         tally.add(tokens, sequence=None if cut is None else cut[0])
-        yield tokens
+        yield from tokens
     if tally.tokens == 0:
         what = f"none of {tally.texts} texts has a token" if tally.texts else "no text came on standard input"
         raise SgnsError(what, "give texts with words of the model in them")
+
+
+def _read(text: list[str]) -> Iterator[str]:
+    """The texts. Raises SgnsError if stdin cannot be read: an OSError would be taken for one of the output file."""
+    try:
+        yield from texts(text)
+    except OSError as error:
+        raise SgnsError(f"cannot read standard input: {error.strerror}", "give texts, one a line") from error
 
 
 def _show(
@@ -103,15 +119,16 @@ def _show(
 
     def records() -> Iterator[dict[str, object]]:
         sequence = 0
-        for number, tokens in enumerate(_tokenized(embedder, tally, text, cut)):
+        for number, tokens in enumerate(_tokenized(embedder, tally, text, cut, at_once=0)):
             if pool == "mean":
                 yield {"text": number, "tokens": len(tokens.ids), "vector": numbers(embedder.pool(tokens))}
-                continue
-            parts = [tokens] if cut is None else cut_sequences(tokens, length=cut[0], stride=cut[1])
-            for part in parts:
-                named = None if cut is None else sequence
-                yield from embed_records(embedder.model, number, part, embedder.embed(part), sequence=named)
-                sequence += 1
+            else:
+                for one in [tokens] if cut is None else cut_sequences(tokens, length=cut[0], stride=cut[1]):
+                    named = None if cut is None else sequence
+                    for part in one.parts(embedder.tokens_at_once):
+                        yield from embed_records(embedder.model, number, part, embedder.embed(part), sequence=named)
+                    sequence += 1
+            flush()  # whoever writes line by line reads the answers so
 
     console.records(records(), spare=["id", "text"])
 
@@ -122,8 +139,8 @@ def _write(
     from sgns_cli.vectors.arrays import write_pooled, write_sequences, write_texts
     from sgns_cli.vectors.embed import cut_sequences
 
-    each = list(_tokenized(embedder, tally, text, cut))
+    each = _tokenized(embedder, tally, text, cut, at_once=TEXT_AT_ONCE)
     if cut is not None:
-        sequences = [part for tokens in each for part in cut_sequences(tokens, length=cut[0], stride=cut[1])]
+        sequences = (part for tokens in each for part in cut_sequences(tokens, length=cut[0], stride=cut[1]))
         return write_sequences(path, embedder, sequences, length=cut[0])
     return write_pooled(path, embedder, each) if pool == "mean" else write_texts(path, embedder, each)

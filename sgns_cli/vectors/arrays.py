@@ -66,7 +66,7 @@ def write_pooled(path: Path, embedder: Embedder, texts: Iterable[Tokens]) -> tup
     row = (embedder.model.dim,)
     with _open(path, {"vectors": (FLOAT, row), "ids": (INT, ()), "offsets": (INT, ())}) as arrays:
         for group in _groups(arrays, embedder, texts):
-            _append(arrays, vectors=embedder.pool(group))
+            _append(arrays, vectors=embedder.pool_batch(group))
     return arrays["vectors"].shape
 
 

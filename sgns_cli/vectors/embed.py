@@ -99,12 +99,16 @@ class Embedder:
         """How many vectors to hold in memory."""
         return max(1, NUMBERS_AT_ONCE // self.model.dim)
 
-    def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
-        """The ids of each text and their places in it. A token beyond the last row of the matrix is unknown too."""
+    def tokenize(self, text: str) -> Tokens:
+        """The ids of a text and their places in it. A token beyond the last row of the matrix is unknown too."""
+        return self.tokenize_batch([text])[0]
+
+    def tokenize_batch(self, texts: Sequence[str]) -> list[Tokens]:
+        """The same for several texts in one call of the tokenizer."""
         model = self.model
         asked = [text.lower() for text in texts] if model.lowercase else texts
-        ids, lengths = model.tokenizer.encode_batch(asked)
-        ids = ids.astype(np.int64)
+        encoded, lengths = model.tokenizer.encode_batch(asked)
+        ids = encoded.astype(np.int64)
         ends = np.cumsum(lengths)
         each = [
             _in_places(ids[end - length : end], model.tokenizer.unknown(text))
@@ -124,7 +128,12 @@ class Embedder:
             vectors += position_vectors(self.model, tokens.positions)
         return vectors
 
-    def pool(self, texts: Sequence[Tokens]) -> Vectors:
+    def pool(self, tokens: Tokens) -> Vectors:
+        """[dim]: the mean over the tokens of a text; zero for a text without tokens."""
+        mean: Vectors = self.pool_batch([tokens])[0]
+        return mean
+
+    def pool_batch(self, texts: Sequence[Tokens]) -> Vectors:
         """[len(texts), dim]: the mean over the tokens of each text; zero for a text without tokens.
 
         Sums are float64, and those of a text depend on no other: any grouping gives the same numbers.
