@@ -6,7 +6,9 @@
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from sgns_cli.vectors.choices import Kind
 
 if TYPE_CHECKING:
     from sgns_cli.vectors.embeddings import Embeddings
@@ -18,7 +20,7 @@ __version__ = "0.1.0"
 def load(
     path: str | Path | None = None,
     *,
-    vectors: Literal["input", "context", "sum"] = "input",
+    vectors: Kind = "input",
     centre: bool = False,
     tensor: str | None = None,
     encoding: str | None = None,

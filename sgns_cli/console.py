@@ -74,7 +74,7 @@ class Console:
                 values = value if isinstance(value, list) and value else [value]
                 for index, one in enumerate(values):
                     label = "" if index else name
-                    _write(f"{label:<{width}}   {_table_cell(one) if isinstance(one, float) else _cell(one)}\n")
+                    _write(f"{label:<{width}}   {_fact(one)}\n")
             flush()
 
     def report(self, facts: Record, tables: Mapping[str, Sequence[Record]], *, spare: Sequence[str] = ()) -> None:
@@ -187,6 +187,13 @@ def _cell(value: object) -> str:
     return printable(str(value))
 
 
+def _fact(value: object) -> str:
+    """One value by itself: 0.0001 should not be 0.000, as it may be in a column."""
+    if not isinstance(value, float):
+        return _cell(value)
+    return f"{value:g}" if 0 < abs(value) < 0.001 else _table_cell(value)
+
+
 def _table_cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}" if abs(value) < 1 else f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
@@ -213,7 +220,7 @@ def _tables(records: Iterable[Record], columns: Sequence[str] | None, spare: Seq
         names = _fitting(names or list(cells[0]), spare, cells, terminal.width)
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for name in names:
-            number = isinstance(chunk[0][name], int | float)
+            number = any(isinstance(record[name], int | float) for record in chunk)
             justify: Literal["left", "right"] = "right" if number else "left"
             table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=number)
         for row in cells:

@@ -1,14 +1,19 @@
 """What lies on disk, in a few facts: runs, their steps, token folders. What `sgns info` shows.
 
-Reads the small files of a folder (state.json, meta.json) and the sizes of the others.
+Reads the small files of a folder (state.json, config.yaml, the last of metrics.jsonl, meta.json) and the sizes of the
+others. What a run's matrices and a corpus hold, vectors/report.py and corpus/report.py look at.
 """
 
+import json
+import math
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sgns_cli.errors import SgnsError
-from sgns_cli.run_folder import read_state, resolve_step, run_folders, step_number, steps
+from sgns_cli.run_folder import CONFIG, METRICS, STATE, read_state, resolve_step, run_folders, step_number, steps
 from sgns_cli.token_folder import CACHE, META, damaged, is_token_folder, read_meta
 
 Facts = dict[str, Any]
@@ -24,6 +29,19 @@ TOLD = {  # what meta.json of a token folder says, and as what
     "notes": list,
     "checksums": dict,
 }
+CONFIGURED = {  # what a run tells of its config, beside what state.json has, by section
+    "data": ("sources", "document", "lowercase"),
+    "model": ("window", "negatives", "noise_power", "subsample_threshold"),
+    "train": ("epochs", "learning_rate"),
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """One record about the whole, and tables about its parts by name."""
+
+    facts: Facts
+    tables: dict[str, list[Facts]]
 
 
 def describe(path: Path) -> Facts:
@@ -43,17 +61,56 @@ def describe_run(path: Path) -> Facts:
     """Facts about a run's latest step, or about one step."""
     step = resolve_step(path)
     state = read_state(step)
-    metrics = state.get("metrics") or {}
-    run = step.parent if step_number(path) is not None else path
+    metrics = state.get("metrics")
+    metrics = metrics if isinstance(metrics, dict) else {}
     facts: Facts = {"kind": "step" if step_number(path) is not None else "run", "path": str(path), "step": step.name}
     if facts["kind"] == "run":
-        facts["steps"] = len(steps(run))
+        facts["steps"] = len(steps(path))
     for name in ("epoch", "tokens_seen", "tokens_total"):
         facts[name] = state.get(name)
     facts |= {"loss": metrics.get("loss"), "held_out_loss": metrics.get("held_out_loss")}
     for name in ("n_vocab", "dim", "min_count", "positions", "context_length", "seed"):
         facts[name] = state.get(name)
-    return facts | {"disk_bytes": size(path)}
+    return _finite(facts) | {"disk_bytes": size(path)}
+
+
+def describe_training(step: Path) -> Facts:
+    """How a run was trained up to one of its steps: values of its config, of its report at that step, and when.
+
+    None where the run has no config, or no report of that step. Raises SgnsError if the config is damaged.
+    """
+    from sgns_cli.config_file import load_config  # pydantic takes a while to import, and a listing does without
+
+    config = step.parent / CONFIG
+    values = load_config(config, []).model_dump() if config.exists() else {}
+    facts = {name: values.get(section, {}).get(name) for section, names in CONFIGURED.items() for name in names}
+    report = _report_at(step)
+    facts["train_seconds"] = report.get("seconds")
+    for name in ("tokens_per_second", "device", "threads"):
+        facts[name] = report.get(name)
+    written = datetime.fromtimestamp((step / STATE).stat().st_mtime, UTC)
+    return _finite(facts) | {"written": written.isoformat(timespec="seconds")}
+
+
+def _report_at(step: Path) -> Facts:
+    """The last line of metrics.jsonl that is of this step; lines that are cut short or something else are passed by."""
+    try:
+        lines = (step.parent / METRICS).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    for line in reversed(lines):
+        with suppress(ValueError, RecursionError):
+            record = json.loads(line)
+            if isinstance(record, dict) and record.get("step") == step_number(step):
+                return record
+    return {}
+
+
+def _finite(facts: Facts) -> Facts:
+    """The same facts, with None for what is no number: JSON knows no NaN."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in facts.items()
+    }
 
 
 def describe_tokens(path: Path) -> Facts:

@@ -7,7 +7,7 @@
                            training.safetensors    contexts [n_vocab, dim], counts [n_vocab]
                            state.json
 
-Training writes it (training/checkpoint.py), queries read it (vectors/model.py). Standard library only.
+Training writes it (training/checkpoint.py), queries read it (vectors/run.py). Standard library only.
 """
 
 import re
@@ -71,7 +71,8 @@ def resolve_step(path: Path) -> Path:
     """The step folder that `path` means: itself, or the latest of a run. Raises SgnsError if there is none."""
     if not path.exists():
         raise SgnsError(
-            f"there is no run at {path}", "give a run folder or one of its steps; `sgns info` lists the runs here"
+            f"there is no run at {path}",
+            "give a run, one of its steps, or a file of vectors; `sgns info` lists the runs",
         )
     if step_number(path) is not None:
         return path

@@ -92,7 +92,8 @@ def grow_tensors(path: Path, rows: Mapping[str, Described]) -> Iterator[dict[str
 
 
 def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Map every tensor of a .safetensors file, read-only and without copying; bfloat16 comes as its raw uint16.
+    """Map the tensors of a .safetensors file, read-only and without copying; bfloat16 comes as its raw uint16, and
+    those of kinds that are not in DTYPES (float8, say) are left out.
 
     Raises SgnsError if the file is missing or is not whole: every size is checked against the file's length first.
     """
@@ -110,7 +111,9 @@ def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
     if not isinstance(header, dict):
         raise _damaged(path, "the header is not an object")
     header.pop("__metadata__", None)
-    return {name: _map(path, name, entry, 8 + length, size) for name, entry in header.items()}
+    data = np.memmap(path, np.uint8, mode="r")  # one for all: each takes a file descriptor
+    mapped = {name: _view(path, name, entry, data[8 + length :]) for name, entry in header.items()}
+    return {name: tensor for name, tensor in mapped.items() if tensor is not None}
 
 
 def to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
@@ -140,18 +143,21 @@ def _aligned(tensors: Mapping[str, Described]) -> list[str]:
     return sorted(tensors, key=lambda name: -tensors[name][0].itemsize)
 
 
-def _map(path: Path, name: str, entry: Any, base: int, size: int) -> NDArray[Any]:  # noqa: ANN401 - any JSON value
+def _view(path: Path, name: str, entry: Any, data: NDArray[np.uint8]) -> NDArray[Any] | None:  # noqa: ANN401 - JSON
+    """A tensor among the data of a file; None for numbers of a kind that numpy does not have."""
     try:
-        dtype = np.dtype({**DTYPES, "BF16": "<u2"}[entry["dtype"]])
+        kind = {**DTYPES, "BF16": "<u2"}.get(str(entry["dtype"]))
         shape = tuple(int(extent) for extent in entry["shape"])
         start, end = (int(offset) for offset in entry["data_offsets"])
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"tensor {name!r} is not described as the format asks") from error
-    if min((start, *shape)) < 0 or end - start != math.prod(shape) * dtype.itemsize or base + end > size:
+    if min((start, *shape)) < 0 or not start <= end <= len(data):
         raise _damaged(path, f"tensor {name!r} does not fit the file")
-    if start == end:
-        return np.zeros(shape, dtype)
-    return np.memmap(path, dtype=dtype, mode="r", offset=base + start, shape=shape)
+    if kind is None:
+        return None
+    if end - start != math.prod(shape) * np.dtype(kind).itemsize:
+        raise _damaged(path, f"tensor {name!r} does not fit the file")
+    return data[start:end].view(kind).reshape(shape)
 
 
 def _damaged(path: Path, why: str) -> SgnsError:

@@ -55,6 +55,18 @@ def test_the_listing_opens_no_token_folder(sgns: Sgns, tmp_path: Path, monkeypat
     assert sgns("info", "runs/.tokens/0123").code == 1
 
 
+def test_the_listing_opens_no_run(sgns: Sgns, word_run: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = sgns("info", "--json")
+    for module in ("sgns_cli.vectors.report", "sgns_cli.config_file"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        monkeypatch.setitem(sys.modules, module, None)  # an import of it fails
+    for file in ("model.safetensors", "training.safetensors"):
+        (word_run.step / file).write_bytes(b"x" * (word_run.step / file).stat().st_size)
+    assert sgns("info", "--json") == listing
+    assert json.loads(listing.out)["held_out_loss"] == 2.75
+    assert sgns("info", word_run.path).code == 1
+
+
 def test_nothing_here(sgns: Sgns, tmp_path: Path) -> None:
     result = sgns("info")
     assert (result.code, result.out) == (0, "")

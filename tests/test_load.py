@@ -56,6 +56,8 @@ def test_embed(learned_run: Written) -> None:
     assert [part.shape for part in several] == [(3, 8), (1, 8)]
     pooled = model.embed(["the dog the", "cat"], pool="mean")
     np.testing.assert_allclose(pooled, [part.mean(axis=0) for part in several], rtol=1e-6)
+    contexts = sgns_cli.load(learned_run.path, vectors="context").embed("the dog")
+    np.testing.assert_array_equal(contexts, learned_run.contexts[:2])  # positions belong to input vectors
     assert model.embed([], pool="mean").shape == (0, 8)
     assert model.embed("the dog the", pool="mean").shape == (8,)
 

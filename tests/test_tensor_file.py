@@ -12,6 +12,7 @@ from conftest import Result, Written
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.tensors import whole, write_tensors
 from sgns_cli.vectors.opening import open_model
+from sgns_cli.vectors.query import resolve_id
 
 Sgns = Callable[..., Result]
 TOKENS = ["[PAD]", "the", "dog", "##s", "silver"]
@@ -67,9 +68,9 @@ def test_what_is_missing_is_named(tmp_path: Path, vocabulary: Path, matrix: np.n
     with pytest.raises(UsageError) as raised:
         open_model(path, encoding=str(vocabulary))
     assert raised.value.hint == "choose one with --tensor: wte [5, 4], small [2, 4]"
-    with pytest.raises(SgnsError, match="tensor 'ids' is no matrix of floating-point numbers"):
+    with pytest.raises(SgnsError, match="has no matrix of floating-point numbers called 'ids'"):
         open_model(path, tensor="ids", encoding=str(vocabulary))
-    with pytest.raises(SgnsError, match="tensor 'wpe' is not in the file"):
+    with pytest.raises(SgnsError, match="has no matrix of floating-point numbers called 'wpe'"):
         open_model(path, tensor="wpe", encoding=str(vocabulary))
     with pytest.raises(UsageError, match="does not say which tokens its rows are"):
         open_model(path, tensor="wte")
@@ -79,6 +80,35 @@ def test_what_is_missing_is_named(tmp_path: Path, vocabulary: Path, matrix: np.n
     write_tensors(path, {"ids": whole(np.zeros((3, 3), np.int64))})
     with pytest.raises(SgnsError, match="has no matrix of floating-point numbers"):
         open_model(path, encoding=str(vocabulary))
+
+
+def test_special_tokens_are_no_answers(tmp_path: Path, bpe_run: Written) -> None:
+    ranks = str(bpe_run.path / "tokenizer" / "ranks.tiktoken")
+    path = tmp_path / "model.safetensors"
+    write_tensors(path, {"wte": whole(np.ones((bpe_run.embeddings.shape[0], 4), np.float32))})
+    model = open_model(path, encoding=ranks)
+    assert not model.trained[-1]
+    with pytest.raises(SgnsError, match="was never trained: it is special"):
+        resolve_id(model, model.n_vocab - 1)
+
+
+def test_kinds_of_numbers_that_numpy_lacks_are_left_out(tmp_path: Path, vocabulary: Path, matrix: np.ndarray) -> None:
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    narrow = torch.ones((3, 3)).to(torch.float8_e4m3fn)
+    save_file({"scale": narrow, "wte": torch.from_numpy(matrix)}, tmp_path / "model.safetensors")
+    model = open_model(tmp_path / "model.safetensors", encoding=str(vocabulary))
+    np.testing.assert_array_equal(model.rows(slice(None)), matrix)
+    with pytest.raises(SgnsError, match="called 'scale'"):
+        open_model(tmp_path / "model.safetensors", tensor="scale", encoding=str(vocabulary))
+
+
+def test_names_of_encodings_and_files_of_tokens(tmp_path: Path, matrix: np.ndarray, rank_cache: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+    write_tensors(tmp_path / "model.safetensors", {"wte": whole(matrix)})
+    with pytest.raises(SgnsError, match="is no list of tokens"):
+        open_model(tmp_path / "model.safetensors", encoding=str(tmp_path / "tokenizer.json"))
 
 
 def test_a_row_that_is_not_finite_is_named(sgns: Sgns, tmp_path: Path, vocabulary: Path, matrix: np.ndarray) -> None:

@@ -30,7 +30,7 @@ def embed(
     pool: Annotated[Pool, typer.Option("--pool", help="One vector for each token, or the mean of each text.")] = "none",
     positions: Annotated[
         bool | None,
-        typer.Option("--positions/--no-positions", help="Add position vectors. [default: where the run has positions]"),
+        typer.Option("--positions/--no-positions", help="Add position vectors. [default: to input vectors]"),
     ] = None,
     context_length: Annotated[
         int | None, typer.Option("--context-length", min=1, metavar="N", help="Cut texts into sequences of N tokens.")
@@ -60,7 +60,7 @@ def embed(
     opened = open_named(console, model, tensor, encoding)
     if positions and opened.positions == "none":
         console.note(f"{opened.path} has no positions: the vectors are those of the tokens alone")
-    embedder = Embedder(opened, vectors, vectors != "context" if positions is None else positions)
+    embedder = Embedder(opened, vectors, positions)
     tally = Tally(embedder)
     cut = None if context_length is None else (context_length, stride or context_length)
     if output is None:
@@ -75,6 +75,8 @@ def embed(
 def _check(text: list[str] | None, pool: Pool, context_length: int | None, stride: int | None) -> None:
     if not text:
         raise UsageError("no text", 'give one, for example `sgns embed "The dog fetched the ball"`, or `-` for stdin')
+    if text == [""]:
+        raise UsageError("the text is empty", "give a word or another piece of text")
     if stride is not None and context_length is None:
         raise UsageError("--stride needs --context-length", "add --context-length N")
     if pool == "mean" and context_length is not None:
@@ -90,8 +92,6 @@ def _tokenized(
     """
     from sgns_cli.vectors.embed import in_groups
 
-    if text == [""]:
-        raise UsageError("the text is empty", "give a word or another piece of text")
     for group in in_groups(_read(text), size=lambda one: max(len(one), LENGTH_AT_LEAST), most=at_once):
         tokens = embedder.tokenize_batch(group)
         if len(text) == 1 and text != ["-"] and len(tokens[0].ids) == 0:
@@ -115,13 +115,13 @@ def _show(
     console: Console, embedder: "Embedder", tally: "Tally", text: list[str], pool: Pool, cut: tuple[int, int] | None
 ) -> None:
     from sgns_cli.vectors.embed import cut_sequences
-    from sgns_cli.vectors.records import embed_records, numbers
+    from sgns_cli.vectors.records import embed_records, pooled_record
 
     def records() -> Iterator[dict[str, object]]:
         sequence = 0
         for number, tokens in enumerate(_tokenized(embedder, tally, text, cut, at_once=0)):
             if pool == "mean":
-                yield {"text": number, "tokens": len(tokens.ids), "vector": numbers(embedder.pool(tokens))}
+                yield pooled_record(number, tokens, embedder.pool(tokens))
             else:
                 for one in [tokens] if cut is None else cut_sequences(tokens, length=cut[0], stride=cut[1]):
                     named = None if cut is None else sequence

@@ -1,21 +1,18 @@
 """Vectors for other programs: export."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from sgns_cli.cli.options import Encoding, ModelPath, Quiet, Tensor, Vectors, open_named
 from sgns_cli.console import Console
-
-Format = Literal["word2vec", "word2vec-bin", "glove", "safetensors", "model2vec", "projector"]
-Rows = Literal["trained", "all"]
-Dtype = Literal["float32", "float16", "int8"]
+from sgns_cli.vectors.choices import Dtype, FormatName, Rows
 
 
 def export(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="PATH", help="The file or folder to write.")],
-    format: Annotated[Format, typer.Option("--format", help="model2vec and projector are folders.")],
+    format: Annotated[FormatName, typer.Option("--format", help="model2vec and projector are folders.")],
     rows: Annotated[
         Rows | None,
         typer.Option("--rows", help="Which tokens; others have zero vectors. [default: trained; model2vec: all]"),

@@ -11,6 +11,7 @@ from sgns_cli.errors import SgnsError, UsageError
 
 RUNS = Path("runs")
 TABLE = ["path", "step", "tokens", "held_out_loss", "n_vocab", "dim"]
+SPARE = ["other_bytes", "bytes", "usual_norm", "other_id", "tokens", "share_of_ids"]  # of the tables of a run
 
 
 def info(
@@ -24,8 +25,11 @@ def info(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what a run, a step or a token folder holds, or list the ones here."""
-    from sgns_cli.inventory import describe, list_here
+    """Show what a run, a step or a token folder holds, or list the ones here.
+
+    Of a run: which tokens it has trained well, little or not at all.
+    """
+    from sgns_cli.inventory import list_here
     from sgns_cli.token_folder import is_token_folder
 
     console = Console(json=json, quiet=quiet)
@@ -36,10 +40,13 @@ def info(
     elif path is not None and is_token_folder(path):
         from sgns_cli.corpus.report import describe_corpus
 
-        report = describe_corpus(path)
-        console.report(report.facts, report.tables, spare=["bytes", "start"])
+        corpus = describe_corpus(path)
+        console.report(corpus.facts, corpus.tables, spare=["bytes", "start"])
     elif path is not None:
-        console.facts(describe(path))
+        from sgns_cli.vectors.report import describe_model
+
+        model = describe_model(path)
+        console.report(model.facts, model.tables, spare=SPARE)
     else:
         listed, failed = list_here(RUNS)
         console.records(listed, table=TABLE, spare=TABLE[:0:-1])

@@ -3,17 +3,16 @@
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError
+from sgns_cli.vectors.choices import Kind
 
 if TYPE_CHECKING:
     from sgns_cli.vectors.model import Model
-
-Kind = Literal["input", "context", "sum"]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON Lines.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Silence all but data and errors.")]

@@ -12,7 +12,7 @@ from sgns_cli.cli.questions import Question, Questions
 from sgns_cli.console import Console, is_terminal
 from sgns_cli.errors import SgnsError, UsageError
 
-ANSWERS = ["rank", "token", "id", "count", "score"]
+ANSWERS = ["query", "rank", "token", "id", "count", "score"]
 K = Annotated[int, typer.Option("-k", min=1, metavar="K", help="How many answers.")]
 
 

@@ -48,8 +48,12 @@ class Questions:
             while batch := list(islice(questions, QUESTIONS_AT_ONCE)):
                 yield from answer(batch)
 
-        table = columns if self.alone or "a" in columns else ["query", *columns]
+        table = [name for name in columns if not (self.alone and name == "query")]
         self.console.records(records(), table=table, spare=["count", "id", "rank"])
+        self.finish()
+
+    def finish(self) -> None:
+        """Raises SgnsError if there was no question; exits with 1 if one of several failed."""
         if not self.number:
             raise SgnsError("no query came on standard input", "give one a line")
         if self.failed:
@@ -82,15 +86,16 @@ class Questions:
 
         if isinstance(one, int):
             return (resolve_id(self.model, one),)
-        parts = one if not isinstance(one, str) else [one] if self.words == 1 else _split(one)
-        if not self.alone and not any(parts):
+        if isinstance(one, str):
+            one = [one] if self.words == 1 else _split(one)
+        if not self.alone and not any(one):
             raise SgnsError(f"query {self.number} is empty", "give a word or another piece of text")
-        if len(parts) != self.words:
+        if len(one) != self.words:
             raise SgnsError(
-                f"query {self.number} has {len(parts)} words, and {self.words} are needed",
+                f"query {self.number} has {len(one)} words, and {self.words} are needed",
                 "separate them with tabs if there are spaces in them",
             )
-        return tuple(resolve_query(self.model, part, suggest=list(self.asked) != ["-"]) for part in parts)
+        return tuple(resolve_query(self.model, part, suggest=list(self.asked) != ["-"]) for part in one)
 
 
 def _split(line: str) -> list[str]:

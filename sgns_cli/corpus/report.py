@@ -4,7 +4,6 @@ Counts are held whole, document offsets are mapped and taken a chunk at a time, 
 whose text is shown. Returns records for `sgns info`; what is known without opening the files is inventory.py's.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from sgns_cli.corpus.token_store import TokenStore, open_token_store, verify_files
 from sgns_cli.corpus.token_text import show
 from sgns_cli.corpus.tokenizer import WHITESPACE, Tokenizer
-from sgns_cli.inventory import Facts, describe_tokens
+from sgns_cli.inventory import Report, describe_tokens
 from sgns_cli.token_folder import META, TOKENS, damaged
 
 LEAST = (1, 5, 100)  # occurrences from which the next class begins
@@ -28,15 +27,7 @@ SKIPPED = 5  # documents that are named
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class CorpusReport:
-    """One record about the whole, and tables about its parts by name."""
-
-    facts: Facts
-    tables: dict[str, list[Record]]
-
-
-def describe_corpus(folder: Path, *, frequent: int = 10, longest: int = 5) -> CorpusReport:
+def describe_corpus(folder: Path, *, frequent: int = 10, longest: int = 5) -> Report:
     """Facts about a token folder with its ids by count, `frequent` tokens and the `longest` documents.
 
     Raises SgnsError if the folder is damaged. All that is counted here is checked by its SHA-256; tokens.bin, which may
@@ -59,7 +50,7 @@ def describe_corpus(folder: Path, *, frequent: int = 10, longest: int = 5) -> Co
         "longest_documents": longest_documents(store, tokenizer, longest),
         "skipped_documents": skipped_documents(store),
     }
-    return CorpusReport(facts, tables)
+    return Report(facts, tables)
 
 
 def ids_by_count(counts: NDArray[np.int64], tokenizer: Tokenizer) -> list[Record]:

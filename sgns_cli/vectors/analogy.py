@@ -13,22 +13,23 @@ from sgns_cli.vectors.model import Kind, Model
 from sgns_cli.vectors.neighbors import Answers, Space, cosines, nearest_to_directions, units
 from sgns_cli.vectors.query import Query, query_vectors, space_variants
 
-SIGNS = (-1, 1, 1)  # of A, B and C
-
 
 def analogies(model: Model, space: Space, questions: Sequence[Sequence[Query]], kind: Kind, *, k: int) -> list[Answers]:
     """For each question (A, B, C) the k rows nearest to B - A + C.
 
     The tokens of the question and their variants with and without spaces are no answers.
     """
-    directions = np.zeros((len(questions), model.dim), dtype=np.float32)
-    for sign, queries in zip(SIGNS, zip(*questions, strict=True), strict=True):
-        directions += sign * units(query_vectors(model, queries, kind) - space.mean)
+    a, b, c = (query_vectors(model, queries, kind) - space.mean for queries in zip(*questions, strict=True))
     exclude = [
         sorted({id for query in question for own in query.ids for id in (own, *space_variants(model, own))})
         for question in questions
     ]
-    return nearest_to_directions(space, directions, exclude, k=k)
+    return nearest_to_directions(space, directions(a, b, c), exclude, k=k)
+
+
+def directions(a: NDArray[np.float32], b: NDArray[np.float32], c: NDArray[np.float32]) -> NDArray[np.float32]:
+    """[Q, dim]: where the answers of 3CosAdd lie, for a, b and c [Q, dim] each."""
+    return np.asarray(units(b) - units(a) + units(c))
 
 
 def similarities(

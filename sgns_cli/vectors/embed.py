@@ -5,8 +5,8 @@
     vectors    [N, dim]   the sum
 
 A token has the same token vector wherever it stands, and another input embedding at every position. Texts come in
-groups and long ones are taken in parts, so that any number of them, of any length, takes the same memory. Writing
-arrays to files is arrays.py's business.
+groups and the vectors of long ones in parts, so that any number of them takes the same memory. Writing arrays to files
+is arrays.py's business.
 """
 
 from collections import Counter
@@ -92,7 +92,12 @@ class Embedder:
 
     model: Model
     kind: Kind = "input"
-    positions: bool = True
+    positions: bool | None = None  # None: where the model has them, to its input vectors
+
+    @property
+    def adds_positions(self) -> bool:
+        wanted = self.kind != "context" if self.positions is None else self.positions
+        return wanted and self.model.positions != "none"
 
     @property
     def tokens_at_once(self) -> int:
@@ -106,7 +111,7 @@ class Embedder:
     def tokenize_batch(self, texts: Sequence[str]) -> list[Tokens]:
         """The same for several texts in one call of the tokenizer."""
         model = self.model
-        asked = [text.lower() for text in texts] if model.lowercase else texts
+        asked = [model.as_trained(text) for text in texts]
         encoded, lengths = model.tokenizer.encode_batch(asked)
         ids = encoded.astype(np.int64)
         ends = np.cumsum(lengths)
@@ -124,7 +129,7 @@ class Embedder:
     def embed(self, tokens: Tokens) -> Vectors:
         """[N, dim]: the input embeddings of a text, a part or a sequence of one, or of several that were joined."""
         vectors = np.asarray(self.model.rows(tokens.ids, self.kind))
-        if self.positions and self.model.positions != "none":
+        if self.adds_positions:
             vectors += position_vectors(self.model, tokens.positions)
         return vectors
 
@@ -238,8 +243,7 @@ class Tally:
         if missing := self.untrained.total():
             names = [name_token(model, id) for id, _ in self.untrained.most_common(NAMED + 1)]
             yield f"{missing} of {self.tokens} tokens were never trained and have zero vectors: {_some(names)}"
-        adds_positions = self.embedder.positions and model.positions != "none"
-        if adds_positions and self.longest > model.context_length:
+        if self.embedder.adds_positions and self.longest > model.context_length:
             yield (
                 f"{self.longest} tokens are more than the context length {model.context_length}: "
                 "positions past it begin again at 0"

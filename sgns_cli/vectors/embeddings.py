@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sgns_cli.vectors.analogy import analogies, similarities
 from sgns_cli.vectors.embed import Embedder
 from sgns_cli.vectors.model import Kind, Model
-from sgns_cli.vectors.neighbors import Answers, Space, make_space, nearest
+from sgns_cli.vectors.neighbors import Answers, Space, make_space, mean_row, nearest
 from sgns_cli.vectors.query import Query, name_token, query_vectors, resolve_id, resolve_query
 
 Vectors = NDArray[np.float32]
@@ -82,15 +82,18 @@ class Embeddings:
         return float(similarities(self.model, [[self.query(a), self.query(b)]], self._kind, self._mean)[0])
 
     @overload
-    def embed(self, texts: str, *, pool: Literal["none", "mean"] = ..., positions: bool = ...) -> Vectors: ...
+    def embed(self, texts: str, *, pool: Literal["none", "mean"] = ..., positions: bool | None = ...) -> Vectors: ...
     @overload
-    def embed(self, texts: list[str], *, pool: Literal["mean"], positions: bool = ...) -> Vectors: ...
+    def embed(self, texts: list[str], *, pool: Literal["mean"], positions: bool | None = ...) -> Vectors: ...
     @overload
-    def embed(self, texts: list[str], *, pool: Literal["none"] = ..., positions: bool = ...) -> list[Vectors]: ...
     def embed(
-        self, texts: str | list[str], *, pool: Literal["none", "mean"] = "none", positions: bool = True
+        self, texts: list[str], *, pool: Literal["none"] = ..., positions: bool | None = ...
+    ) -> list[Vectors]: ...
+    def embed(
+        self, texts: str | list[str], *, pool: Literal["none", "mean"] = "none", positions: bool | None = None
     ) -> Vectors | list[Vectors]:
-        """Input embeddings: for each token its vector plus that of its position, where the model has positions.
+        """Input embeddings: for each token its vector plus that of its position, where the model has positions and
+        its input vectors are asked.
 
         A text gives [N, dim], several a list of those; with `pool` "mean" it is [dim], and [texts, dim].
         """
@@ -103,9 +106,9 @@ class Embeddings:
     def _space(self) -> Space:
         return make_space(self.model, self._kind, centre=self._centre)
 
-    @property
+    @cached_property
     def _mean(self) -> Vectors:
-        return self._space.mean if self._centre else np.zeros(self.dim, dtype=np.float32)
+        return mean_row(self.model, self._kind, centre=self._centre)
 
     def _rows(self, query: Query) -> Vectors:
         return query_vectors(self.model, [query], self._kind)

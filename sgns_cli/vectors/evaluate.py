@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sgns_cli.vectors.analogy import directions
 from sgns_cli.vectors.lookup import Words, key_of
-from sgns_cli.vectors.neighbors import cosines, nearest_to_directions, units
+from sgns_cli.vectors.neighbors import cosines, nearest_to_directions
 from sgns_cli.vectors.question_files import Analogy, AnalogyFile, PairFile
 from sgns_cli.vectors.records import DECIMALS, Record
 
@@ -22,12 +23,12 @@ TOTAL = "total"
 def score_records(words: Words, file: AnalogyFile | PairFile) -> Iterator[Record]:
     """The scores of a file, whose words were looked up: a record a section of analogies, and one for the whole file."""
     if isinstance(file, AnalogyFile):
-        yield from analogy_records(words, file)
+        yield from score_analogies(words, file)
     else:
-        yield similarity_record(words, file)
+        yield score_pairs(words, file)
 
 
-def analogy_records(words: Words, file: AnalogyFile) -> Iterator[Record]:
+def score_analogies(words: Words, file: AnalogyFile) -> Iterator[Record]:
     """One record a section and one for all of them; the score is the part of the questions that is answered right."""
     answers = iter(answer_analogies(words, file.questions))
     every: list[bool | None] = []
@@ -51,15 +52,15 @@ def answer_analogies(words: Words, questions: Sequence[Analogy]) -> list[bool | 
         batch = asked[start : start + QUESTIONS_AT_ONCE]
         spelt = [[words.ids[key_of(word)] for word in questions[place]] for place in batch]
         ids = np.array([[same[0] for same in four] for four in spelt])
-        a, b, c = (units(words.rows(ids[:, role])) for role in range(3))
+        a, b, c = (words.rows(ids[:, role]) for role in range(3))
         given = [[id for same in four[:3] for id in same] for four in spelt]
-        nearby = nearest_to_directions(words.space, b - a + c, given, k=1)
+        nearby = nearest_to_directions(words.space, directions(a, b, c), given, k=1)
         for place, four, answers in zip(batch, spelt, nearby, strict=True):
             found[place] = len(answers.ids) > 0 and int(answers.ids[0]) in four[3]
     return found
 
 
-def similarity_record(words: Words, file: PairFile) -> Record:
+def score_pairs(words: Words, file: PairFile) -> Record:
     """The rank correlation between the cosines of the pairs that were found and the scores that people gave them."""
     ids = [(words.id(one), words.id(other)) for one, other in file.pairs]
     asked = [place for place, pair in enumerate(ids) if None not in pair]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.vectors.model import Kind, Model
-from sgns_cli.vectors.neighbors import Space, make_space
+from sgns_cli.vectors.neighbors import Space, lengths, make_space
 from sgns_cli.vectors.query import Query, query_vectors
 
 
@@ -57,10 +57,7 @@ def make_candidates(model: Model, kind: Kind = "input", *, restrict: int, centre
     by_key: dict[str, list[int]] = {}
     for id in ids.tolist():
         by_key.setdefault(_token_key(model, id), []).append(id)
-    trained = make_space(model, kind, centre=centre)
-    places = np.searchsorted(trained.ids, np.sort(ids))
-    space = Space(trained.ids[places], trained.rows[places], trained.norms[places], trained.mean)
-    return Candidates(model, kind, space, by_key)
+    return Candidates(model, kind, make_space(model, kind, ids=np.sort(ids), centre=centre), by_key)
 
 
 def find_words(candidates: Candidates, words: Iterable[str]) -> Words:
@@ -110,6 +107,6 @@ def _with_rows(candidates: Candidates, added: list[Query]) -> Space:
     return Space(
         ids=np.concatenate([space.ids, model.n_vocab + np.arange(len(added))]),
         rows=np.concatenate([space.rows, rows]),
-        norms=np.concatenate([space.norms, np.sqrt(np.einsum("rd,rd->r", rows, rows))]),
+        norms=np.concatenate([space.norms, lengths(rows)]),
         mean=space.mean,
     )

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
 from sgns_cli.tensors import to_float32
+from sgns_cli.vectors.choices import Kind as Kind  # others have it from here
 
-Kind = Literal["input", "context", "sum"]
 ROWS_AT_ONCE = 2**14
 
 
@@ -56,7 +56,7 @@ class Model:
             for start in range(0, self.n_vocab, ROWS_AT_ONCE):
                 part = slice(start, start + ROWS_AT_ONCE)
                 trained[part] &= self.embeddings[part].any(axis=1)
-        special = [token for token in self.tokenizer.special_ids if token < len(trained)]
+        special = [id for id in self.tokenizer.special_ids if id < len(trained)]
         trained[special] = False
         return trained
 
@@ -95,11 +95,12 @@ class Model:
 
     def encode(self, text: str) -> NDArray[np.uint32]:
         """The ids of a text, read as the texts of training were."""
-        return self.tokenizer.encode(self._as_trained(text))
+        return self.tokenizer.encode(self.as_trained(text))
 
     def unknown(self, text: str) -> dict[int, str]:
         """What of a text has no id, by its place among the text's tokens; only whitespace words can have none."""
-        return self.tokenizer.unknown(self._as_trained(text))
+        return self.tokenizer.unknown(self.as_trained(text))
 
-    def _as_trained(self, text: str) -> str:
+    def as_trained(self, text: str) -> str:
+        """A text as those of training were read."""
         return text.lower() if self.lowercase else text

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.errors import SgnsError
-from sgns_cli.vectors.model import Kind, Model
+from sgns_cli.vectors.model import ROWS_AT_ONCE, Kind, Model
 
 SCORES_BYTES = 64 * 2**20  # of one batch of scores
 SLACK = 2e-6  # by how much a float32 cosine may be off
@@ -37,17 +37,20 @@ class Answers:
     scores: NDArray[np.float64]
 
 
-def make_space(model: Model, kind: Kind = "input", *, centre: bool = False) -> Space:
-    """The trained rows of `model`, without a copy where all were trained; `centre` subtracts their mean."""
-    ids = np.flatnonzero(model.trained)
+def make_space(
+    model: Model, kind: Kind = "input", *, ids: NDArray[np.int64] | None = None, centre: bool = False
+) -> Space:
+    """The rows of `ids`, which rise, or all trained rows of `model`, without a copy where they lie together.
+
+    `centre` subtracts the mean of all trained rows. Raises SgnsError if numbers are not finite.
+    """
+    ids = np.flatnonzero(model.trained) if ids is None else ids
     together = len(ids) > 0 and ids[-1] - ids[0] + 1 == len(ids)
-    rows = model.rows(slice(int(ids[0]), int(ids[-1]) + 1) if together else ids, kind)
-    mean = np.zeros(model.dim, dtype=np.float32)
-    if centre and len(ids):
-        mean = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+    rows = np.asarray(model.rows(slice(int(ids[0]), int(ids[-1]) + 1) if together else ids, kind))
+    mean = mean_row(model, kind, centre=centre)
+    if centre:
         rows = rows - mean
-    rows = np.asarray(rows)
-    norms = np.sqrt(np.einsum("rd,rd->r", rows, rows))
+    norms = lengths(rows)
     if not np.isfinite(norms).all():
         id = int(ids[~np.isfinite(norms)][0])
         raise SgnsError(f"{model.path}: row {id} has numbers that are not finite, or too large", "use other vectors")
@@ -56,7 +59,16 @@ def make_space(model: Model, kind: Kind = "input", *, centre: bool = False) -> S
 
 def mean_row(model: Model, kind: Kind, *, centre: bool) -> NDArray[np.float32]:
     """[dim]: what is subtracted from vectors before they are compared: the mean trained row, or nothing."""
-    return make_space(model, kind, centre=True).mean if centre else np.zeros(model.dim, dtype=np.float32)
+    total = np.zeros(model.dim)
+    ids = np.flatnonzero(model.trained) if centre else np.zeros(0, np.int64)
+    for start in range(0, len(ids), ROWS_AT_ONCE):
+        total += model.rows(ids[start : start + ROWS_AT_ONCE], kind).sum(axis=0, dtype=np.float64)
+    return np.asarray(total / max(len(ids), 1), dtype=np.float32)
+
+
+def lengths(rows: NDArray[Any]) -> NDArray[Any]:
+    """[R]: the length of each row [R, dim]."""
+    return np.asarray(np.sqrt(np.einsum("rd,rd->r", rows, rows)))
 
 
 def nearest(space: Space, vectors: NDArray[np.float32], exclude: Sequence[Sequence[int]], *, k: int) -> list[Answers]:
@@ -102,8 +114,8 @@ def _best(
 
 def units(vectors: NDArray[Any]) -> NDArray[Any]:
     """[Q, dim] -> [Q, dim]: each row at length one; a zero row stays."""
-    lengths = np.sqrt(np.einsum("qd,qd->q", vectors, vectors))
-    return np.asarray(vectors / np.where(lengths > 0, lengths, np.inf)[:, None])
+    found = lengths(vectors)
+    return np.asarray(vectors / np.where(found > 0, found, np.inf)[:, None])
 
 
 def cosines(rows: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -37,7 +37,7 @@ def resolve_query(model: Model, text: str, *, suggest: bool = True) -> Query:
     """
     if not text:
         raise UsageError("the query is empty", "give a word or another piece of text")
-    asked = text.lower() if model.lowercase else text
+    asked = model.as_trained(text)
     exact = _id_of(model, asked)
     if exact is not None and " " in asked:
         return Query(text, (_insist(model, text, exact),))
@@ -75,7 +75,11 @@ def query_vectors(model: Model, queries: Sequence[Query], kind: Kind) -> NDArray
     lengths = np.array([len(query.ids) for query in queries], dtype=np.int64)
     ids = np.array([id for query in queries for id in query.ids], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
-    sums = np.add.reduceat(model.rows(ids, kind).astype(np.float64), starts, axis=0)
+    rows = model.rows(ids, kind)
+    if not np.isfinite(rows).all():
+        id = int(ids[~np.isfinite(rows).all(axis=1)][0])
+        raise SgnsError(f"{model.path}: row {id} has numbers that are not finite", "use other vectors")
+    sums = np.add.reduceat(rows.astype(np.float64), starts, axis=0)
     return np.asarray(sums / lengths[:, None], dtype=np.float32)
 
 
@@ -114,7 +118,8 @@ def _insist(model: Model, text: str, id: int) -> int:
 def _seen(model: Model, id: int) -> str:
     count = model.count(id)
     if count is None:
-        return "its row is zero"
+        zero = not model.rows(np.array([id])).any()
+        return "its row is zero" if zero else "it is special, or its name is that of a row before"
     return "the corpus does not have it" if count == 0 else f"seen {count} times, min_count is {model.min_count}"
 
 

@@ -60,6 +60,10 @@ def embed_records(
         }
 
 
+def pooled_record(text: int, tokens: Tokens, vector: Vectors) -> Record:
+    return {"text": text, "tokens": len(tokens.ids), "vector": numbers(vector)}
+
+
 def numbers(vector: Iterable[object]) -> list[float]:
     """float32 values as the shortest decimals that read back the same: 0.1, not 0.10000000149011612."""
     return [float(str(value)) for value in vector]

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.corpus.tokenizer import Tokenizer, open_encoding
+from sgns_cli.corpus.tokenizer import Tokenizer, encoding_names, open_encoding
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.tensors import map_tensors
 from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.names import tokens_of
 
-FLOATING = (np.float16, np.float32, np.float64, np.uint16)  # the last is raw bfloat16
 RANK_FILE = ".tiktoken"
 FLOATING = (np.float16, np.float32, np.float64, np.uint16)  # the last is raw bfloat16
 LISTED = 8  # tensors that an error names
@@ -41,10 +40,8 @@ def open_tensor_file(path: Path, *, tensor: str | None, encoding: str | None) ->
 
 
 def _matrix(path: Path, name: str | None) -> NDArray[Any]:
-    tensors = map_tensors(path)
-    matrices = {
-        key: array for key, array in tensors.items() if array.ndim == 2 and array.size and array.dtype in FLOATING
-    }
+    tensors = map_tensors(path).items()
+    matrices = {key: array for key, array in tensors if array.ndim == 2 and array.size and array.dtype in FLOATING}
     largest = sorted(matrices.items(), key=lambda named: -named[1].shape[0])  # the tokens' is among the first
     listed = [f"{key} {list(array.shape)}" for key, array in largest]
     among = ", ".join([*listed[:LISTED], *(["..."] if len(listed) > LISTED else [])])
@@ -53,15 +50,16 @@ def _matrix(path: Path, name: str | None) -> NDArray[Any]:
     if name is None and len(matrices) > 1:
         raise UsageError(f"{path} has {len(matrices)} matrices", f"choose one with --tensor: {among}")
     if name is not None and name not in matrices:
-        what = "is no matrix of floating-point numbers" if name in tensors else "is not in the file"
-        raise SgnsError(f"{path}: tensor {name!r} {what}", f"it has {among}")
+        raise SgnsError(f"{path} has no matrix of floating-point numbers called {name!r}", f"it has {among}")
     return matrices[name if name is not None else next(iter(matrices))]
 
 
 def _tokens(encoding: str) -> tuple[Tokenizer, tuple[str, ...]]:
     path = Path(encoding).expanduser()
-    if path.suffix == RANK_FILE or not path.is_file():
+    if encoding in encoding_names() or path.suffix == RANK_FILE or not path.is_file():
         return open_encoding(encoding), ()
+    if path.suffix == ".json":
+        raise SgnsError(f"{path} is no list of tokens", "write its tokens in the order of ids into a file, one a line")
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:

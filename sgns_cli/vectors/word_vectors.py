@@ -10,6 +10,7 @@ a rule. Numpy only.
 
 import mmap
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -24,8 +25,14 @@ from sgns_cli.vectors.names import tokens_of
 
 LINES_AT_ONCE = 1000
 LONGEST_LINE = 2**22
-SAMPLED = 64  # lines of a GloVe file, of which the shortest shows how many numbers a row has
-PACKED = {b"\x1f\x8b\x08": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
+SAMPLED = 64  # lines of a GloVe file, which show how many numbers a row has
+PACKED = {
+    b"\x1f\x8b\x08": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
 
 
 def open_word_vectors(path: Path) -> Model:
@@ -72,14 +79,16 @@ def _header(path: Path, line: bytes, size: int) -> tuple[int, int] | None:
 def _is_text(file: BinaryIO, dim: int) -> bool:
     """Whether a row of text follows; the file is where it was afterwards."""
     start = file.tell()
-    values = _numbers(b" ".join(file.readline(LONGEST_LINE).split()[-dim:]))
+    fields = file.readline(LONGEST_LINE).split()
     file.seek(start)
-    return values is not None and len(values) == dim
+    tails = (_numbers(b" ".join(fields[first:])) for first in (1, -dim))  # the second, of a name with spaces
+    return any(values is not None and len(values) > 0 for values in tails)
 
 
 def _read_glove(path: Path, file: BinaryIO) -> tuple[list[bytes], NDArray[np.float32]]:
-    """A name may have spaces in it, so the shortest of the first lines shows how many numbers there are."""
-    dim = min(len(line.split()) - 1 for line in islice(file, SAMPLED) if line.strip())
+    """Most of the first lines have one name and dim numbers; names with spaces in them are few."""
+    widths = Counter(len(line.split()) - 1 for line in islice(file, SAMPLED) if line.strip())
+    dim = min(widths, key=lambda width: (-widths[width], width))
     file.seek(0)
     rows = 0
     last = b"\n"

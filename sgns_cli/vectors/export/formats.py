@@ -4,17 +4,16 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.folders import exists_already, publish_file, publish_folder
+from sgns_cli.vectors.choices import Dtype, FormatName, Kind, Rows
 from sgns_cli.vectors.export import projector, static_model
-from sgns_cli.vectors.export.selection import Dtype, Rows, Selection, Written
+from sgns_cli.vectors.export.selection import Selection, Written
 from sgns_cli.vectors.export.tensor_files import write_safetensors
 from sgns_cli.vectors.export.word_files import write_glove, write_word2vec, write_word2vec_binary
-from sgns_cli.vectors.model import Kind, Model
+from sgns_cli.vectors.model import Model
 
-FormatName = Literal["word2vec", "word2vec-bin", "glove", "safetensors", "model2vec", "projector"]
 GENSIM = "gensim.models.KeyedVectors.load_word2vec_format"
 
 

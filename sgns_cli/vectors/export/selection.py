@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.corpus.token_text import to_byte_alphabet
 from sgns_cli.errors import SgnsError
-from sgns_cli.vectors.model import ROWS_AT_ONCE, Kind, Model
+from sgns_cli.vectors.choices import Dtype, Kind, Rows
+from sgns_cli.vectors.model import ROWS_AT_ONCE, Model
 from sgns_cli.vectors.query import name_token
 
-Dtype = Literal["float32", "float16", "int8"]
-Rows = Literal["trained", "all"]
 Ids = NDArray[np.int64]
 
 

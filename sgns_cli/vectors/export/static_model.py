@@ -37,7 +37,7 @@ def write_static_model(folder: Path, selection: Selection) -> Written:
     }
     modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
     write_json(folder / "config.json", config)
-    (folder / "modules.json").write_text(json.dumps(modules, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / "modules.json", modules)
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
     tensors = matrix_streams(selection, selection.by_id, scales="weights", padding=rows - model.n_vocab)
     write_tensors(folder / "model.safetensors", tensors)
