@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sgns_cli.errors import SgnsError
+from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.folders import INCOMPLETE, read_json
 
 FORMAT_VERSION = 1
@@ -65,6 +65,13 @@ def is_run_folder(folder: Path) -> bool:
     return any(entry.name == CONFIG for entry in entries) and all(
         entry.name in names or step_number(entry) is not None or entry.name.endswith(INCOMPLETE) for entry in entries
     )
+
+
+def refuse_inside(path: Path) -> None:
+    """Raise UsageError if a file written to `path` would lie in a run or a step of one, or replace what is there."""
+    folder = path.absolute().parent
+    if step_number(folder) is not None or steps(folder) or is_run_folder(folder):
+        raise UsageError(f"{path} lies in the run folder {folder}", "write it somewhere else")
 
 
 def resolve_step(path: Path) -> Path:

@@ -120,7 +120,8 @@ def to_float32(array: NDArray[Any]) -> NDArray[np.float32]:
     """A matrix, or rows of one, as float32: itself where it is so already; uint16 is raw bfloat16 from map_tensors."""
     if array.dtype == np.uint16:
         return (array.astype(np.uint32) << 16).view(np.float32)
-    return np.asarray(array, dtype=np.float32)
+    with np.errstate(over="ignore"):  # infinity, which whoever compares rows refuses
+        return np.asarray(array, dtype=np.float32)
 
 
 def _header(tensors: Mapping[str, Described], *, room: int = 0) -> bytes:

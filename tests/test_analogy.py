@@ -78,13 +78,31 @@ def test_batches_from_standard_input(sgns_process: Callable[..., object], word_r
     assert records[2]["score"] == 1
     errors = [line for line in done.stderr.splitlines() if line.startswith("error")]  # type: ignore[attr-defined]
     assert errors == [
-        "error: query 2 has 1 words, and 2 are needed",
+        "error: query 2 has 1 word, and 2 are needed",
         "error: query 3 is empty",
         "error: 'xyzzy' is no token of this model",
     ]
     done = sgns_process("analogy", "-", "-k", 1, "-q", stdin="the dog ball\n")
     assert done.stdout.splitlines()[0].split("\t")[0] == "query"  # type: ignore[attr-defined]
     assert done.stdout.splitlines()[1].startswith("the dog ball\t0 1 3\t1\t")  # type: ignore[attr-defined]
+
+
+def test_a_line_that_is_no_text_is_reported_and_skipped(sgns_process: Callable[..., object], word_run: Written) -> None:
+    done = sgns_process("neighbors", "-", "-k", 1, "--json", "-q", stdin=b"dog\nc\xffat\ngold\n")
+    assert done.returncode == 1  # type: ignore[attr-defined]
+    assert [json.loads(line)["query"] for line in done.stdout.splitlines()] == ["dog", "gold"]  # type: ignore[attr-defined]
+    assert done.stderr.startswith("error: standard input, line 2: not valid UTF-8")  # type: ignore[attr-defined]
+
+
+def test_what_is_no_text_or_very_long_is_said_in_a_line(sgns: Sgns, bpe_run: Written) -> None:
+    result = sgns("neighbors", "78\udcff")
+    assert (result.code, "is not valid UTF-8" in result.err) == (1, True)
+    result = sgns("embed", "a\udcff")
+    assert (result.code, "text 0 is not valid UTF-8" in result.err) == (1, True)
+    result = sgns("neighbors", "7" * 100_000)
+    assert (result.code, len(result.err) < 1000) == (1, True)
+    result = sgns("neighbors", "gold " * 100_000, "-k", 1, "--model", bpe_run.path)
+    assert (result.code, len(result.err) < 1000) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +113,7 @@ def test_batches_from_standard_input(sgns_process: Callable[..., object], word_r
             "error: 2 texts, and 3 are needed\nhint: for example `sgns analogy king queen man`",
         ),
         (["analogy", "-", "dog", "ball", "the"], "error: 4 texts, and 3 are needed"),
-        (["similarity", "the"], "error: 1 texts, and 2 are needed"),
+        (["similarity", "the"], "error: 1 text, and 2 are needed"),
         (["similarity"], "Missing argument 'A B'"),
     ],
 )

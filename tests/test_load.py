@@ -41,6 +41,13 @@ def test_vectors_by_text_and_by_id(bpe_run: Written) -> None:
     np.testing.assert_array_equal(model[262], bpe_run.embeddings[262])
     assert model.query("silver").notes
     assert model.encode("silver the").tolist() == [*b"silver the"]
+    assert "silver" in model
+    assert "78" not in model
+    assert [row.tolist() for row in model] == bpe_run.embeddings.tolist()
+    with pytest.raises(ValueError, match="vectors is 'output'"):
+        sgns_cli.load(bpe_run.path, vectors="output")
+    with pytest.raises(TypeError):
+        model.neighbors(None)
     with pytest.raises(SgnsError, match="78"):
         model["78"]
     with pytest.raises(SgnsError, match="there is no token 5000"):

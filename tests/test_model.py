@@ -1,11 +1,12 @@
 """Which model is asked, and what is checked when it is opened."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import WORD_COUNTS, Written, bpe_counts, bpe_tokenizer, word_tokenizer, write_run
+from conftest import WORD_COUNTS, Result, Written, bpe_counts, bpe_tokenizer, word_tokenizer, write_run
 
 from sgns_cli import run_folder
 from sgns_cli.errors import SgnsError
@@ -122,3 +123,33 @@ def test_a_bpe_run_loads_its_tokenizer(bpe_run: Written) -> None:
     model = open_model(bpe_run.path)
     assert model.tokenizer.fingerprint == bpe_tokenizer().fingerprint
     assert np.array_equal(model.counts, bpe_counts())
+
+
+def test_folders_that_are_no_run_say_what_they_are(tmp_path: Path, word_run: Written) -> None:
+    with pytest.raises(SgnsError, match="has some in it"):
+        resolve_model(word_run.path.parent, environment={})
+    (tmp_path / "llm").mkdir()
+    (tmp_path / "llm" / "model.safetensors").touch()
+    with pytest.raises(SgnsError) as raised:
+        resolve_model(tmp_path / "llm", environment={})
+    assert "model.safetensors --tensor NAME" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        (["export", "--format", "glove"], ["model.safetensors", "vectors.txt"]),
+        (["embed", "dog"], ["model.safetensors", "x.npy"]),
+        (["plot", "dog"], ["map.html"]),
+    ],
+)
+def test_nothing_is_written_into_a_run(
+    sgns: Callable[..., Result], word_run: Written, command: list[str], names: list[str]
+) -> None:
+    for folder in (word_run.step, word_run.path):
+        before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        for name in names:
+            result = sgns(*command, "-o", folder / name, "--model", word_run.path)
+            assert (result.code, "lies in the run folder" in result.err) == (2, True)
+        assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    assert sgns(*command, "-o", "", "--model", word_run.path).code == 2

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from sgns_cli.vectors import neighbors
 from sgns_cli.vectors.model import Model
+from sgns_cli.vectors.neighbors import Space, lengths, make_space, nearest
 from sgns_cli.vectors.opening import open_model
-from sgns_cli.vectors.neighbors import Space, make_space, nearest
 
 
 def by_definition(rows: np.ndarray, ids: np.ndarray, query: np.ndarray, exclude: list[int], k: int) -> list[int]:
@@ -53,6 +53,20 @@ def test_ties_go_by_id_however_many_queries_are_asked_together() -> None:
         assert alone.ids.tolist() == answers.ids.tolist()
         assert alone.scores.tolist() == answers.scores.tolist()
         assert answers.ids[:10].tolist() == sorted(answers.ids[:10].tolist())
+
+
+@pytest.mark.parametrize("scale", [1e-36, 1e-25, 1e15])
+def test_tiny_and_large_vectors_have_their_own_cosines(scale: float) -> None:
+    rows = np.random.default_rng(1).normal(size=(20, 6)).astype(np.float32)
+    usual = nearest(make_space_of(rows), rows[:3], [[0], [1], [2]], k=5)
+    scaled = (rows * np.float64(scale)).astype(np.float32)
+    for one, other in zip(usual, nearest(make_space_of(scaled), scaled[:3], [[0], [1], [2]], k=5), strict=True):
+        assert one.ids.tolist() == other.ids.tolist()
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+
+
+def make_space_of(rows: np.ndarray) -> Space:
+    return Space(ids=np.arange(len(rows)), rows=rows, norms=lengths(rows), mean=np.zeros(rows.shape[1], np.float32))
 
 
 def test_zero_vectors_have_cosine_zero() -> None:

@@ -17,7 +17,7 @@ from sgns_cli.vectors.opening import open_model
 from sgns_cli.vectors.plot.labels import CROWDED, GAP, place_labels
 from sgns_cli.vectors.plot.layout import lay_out, pca
 from sgns_cli.vectors.plot.losses import loss_records, read_losses
-from sgns_cli.vectors.plot.points import Point, Scale, choose_points
+from sgns_cli.vectors.plot.points import LONGEST, Point, Scale, choose_points
 from sgns_cli.vectors.plot.token_map import make_map, map_records, percent
 from sgns_cli.vectors.query import resolve_query
 
@@ -117,8 +117,16 @@ def test_a_label_alone_lies_to_the_right_and_a_crowded_one_goes_away() -> None:
     (far,) = place_labels(crowd, np.full(401, 3.0), np.array([[30.0, 10.0]]), width=200, height=200, wanted=1)
     assert far.line_to is not None
     assert not place_labels(crowd, np.full(401, 3.0), np.array([[30.0, 10.0]]), width=200, height=200)
-    assert CROWDED < 400
     assert place_labels(crowd, np.full(401, 3.0), np.array([[30.0, 10.0]]), width=200, height=200, crowded=True)
+
+
+def test_a_label_that_need_not_be_seen_covers_few_points() -> None:
+    for others in (CROWDED, CROWDED + 1):
+        points = np.array([[5.0, 5.0], *[[28.0, 5.0]] * others])  # only to the right is there room
+        radii, sizes = np.full(len(points), 4.0), np.array([[30.0, 10.0]])
+        options = [{}, {"crowded": True}, {"wanted": 1}]
+        placed = [bool(place_labels(points, radii, sizes, width=50, height=11, **option)) for option in options]
+        assert placed == [others == CROWDED, True, True]
 
 
 def opened(run: Written) -> Model:
@@ -169,6 +177,8 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "nan", WhitespaceTokenizer(WORDS), np.array(WORD_COUNTS), dim=4, embeddings=rows)
     with pytest.raises(SgnsError, match="not finite"):
         choose_points(opened(run), [], k=8, top=5)
+    with pytest.raises(SgnsError, match="not finite"):
+        choose_points(opened(run), [], k=8, top=1, centre=True)
 
 
 def without_counts() -> Model:
@@ -190,6 +200,17 @@ def test_shades_go_by_the_logarithm_of_counts() -> None:
     shades = [scale.shade(Point("x", (0,), count, 1)) for count in (10, 100, 1000, None)]
     assert shades == [0, pytest.approx(0.5), 1, None]
     assert Scale(True, 7, 7).shade(Point("x", (0,), 7, 1)) == 0.5
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_the_ends_of_a_scale_are_its_rarest_and_its_most_frequent_point(counted: bool) -> None:
+    scale = Scale(counted, 1, 9)
+    assert [scale.shade(Point("x", (0,), end, end)) for end in scale.ends] == [0, 1]
+
+
+def test_long_labels_are_cut() -> None:
+    assert Point("a" * LONGEST, (0,), 1, 1).short == "a" * LONGEST
+    assert Point("a" * 90, (0,), 1, 1).short == "a" * (LONGEST - 1) + "…"
 
 
 def test_the_words_of_a_map(word_run: Written) -> None:

@@ -15,8 +15,9 @@ from maps import HOSTILE, REPORT, hostile, later, words, write_metrics
 
 from sgns_cli.vectors.opening import open_model
 from sgns_cli.vectors.plot.loss_page import draw_loss_page
-from sgns_cli.vectors.plot.losses import read_losses
-from sgns_cli.vectors.plot.page import draw_map_page, embed_json
+from sgns_cli.vectors.plot.losses import Losses, Report, read_losses
+from sgns_cli.vectors.plot.map_page import draw_map_page
+from sgns_cli.vectors.plot.page import embed_json
 from sgns_cli.vectors.plot.token_map import make_map
 from sgns_cli.vectors.query import resolve_query
 
@@ -182,3 +183,33 @@ def test_a_browser_draws_the_losses(tmp_path: Path, word_run: Written) -> None:
     assert re.sub(r"\s+", " ", found.texts["tip"]).strip() == (
         "2,000 tokenstraining loss 2.5000held-out loss 2.2500learning rate 0.02epoch 1, step 20"
     )
+
+
+MOVES = """
+const chart = document.getElementById("chart");
+const drawn = chart.querySelector("svg");
+const point = (part) => {
+  const { left, width } = chart.getBoundingClientRect();
+  chart.dispatchEvent(new PointerEvent("pointermove", { clientX: left + part * width }));
+  return Number(chart.querySelector(".cross").getAttribute("x1"));
+};
+const places = [0.25, 0.5, 0.75].map(point);
+const lines = chart.querySelectorAll("polyline");
+document.body.dataset.moved = places.every((place, i) => Math.abs(place - (i + 1) * 0.25 * chart.clientWidth) < 1);
+document.body.dataset.same = drawn === chart.querySelector("svg") && chart.querySelectorAll(".cross").length === 1;
+document.body.dataset.points = [...lines].map((line) => line.points.numberOfItems).join(" ");
+document.body.dataset.tip = document.getElementById("tip").hidden;
+chart.dispatchEvent(new PointerEvent("pointerleave"));
+document.body.dataset.left = `${chart.querySelector(".cross").style.display} ${document.getElementById("tip").hidden}`;
+"""
+
+
+@in_browser
+def test_very_many_losses_are_drawn_once_and_a_line_moves_over_them(tmp_path: Path) -> None:
+    number = 150_000  # more than a call has arguments
+    reports = [Report(n, 1, n, 2.0 + 1 / n, 3.0 if n % 1000 == 0 else None, 0.02) for n in range(1, number + 1)]
+    draw_loss_page(Losses(Path("long"), reports, []), tmp_path / "loss.html")
+    found = browse(tmp_path / "loss.html", script=MOVES)
+    assert found.body["data-points"] == "150000 150 150000"
+    assert (found.body["data-moved"], found.body["data-same"], found.body["data-tip"]) == ("true", "true", "false")
+    assert found.body["data-left"] == "none true"

@@ -54,7 +54,9 @@ def test_other_kinds_of_numbers_become_float32(tmp_path: Path, vocabulary: Path,
 
 
 def test_our_own_matrix_by_hand(bpe_run: Written) -> None:
-    ranks = bpe_run.path / "tokenizer" / "ranks.tiktoken"
+    folder = bpe_run.path / "tokenizer"
+    assert open_model(bpe_run.step / "model.safetensors", tensor="embeddings", encoding=str(folder)).n_vocab == 267
+    ranks = folder / "ranks.tiktoken"
     model = open_model(bpe_run.step / "model.safetensors", tensor="embeddings", encoding=str(ranks))
     run = open_model(bpe_run.path)
     assert model.trained.tolist() == run.trained.tolist()  # rows of what was not trained are zero
@@ -107,6 +109,13 @@ def test_kinds_of_numbers_that_numpy_lacks_are_left_out(tmp_path: Path, vocabula
 def test_names_of_encodings_and_files_of_tokens(tmp_path: Path, matrix: np.ndarray, rank_cache: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     write_tensors(tmp_path / "model.safetensors", {"wte": whole(matrix)})
+    for encoding, words in (
+        ("nowhere.txt", "--encoding: unknown encoding"),
+        ("whitespace", "no vocabulary of its own"),
+    ):
+        with pytest.raises(UsageError, match=words) as raised:
+            open_model(tmp_path / "model.safetensors", encoding=encoding)
+        assert "a file of one token a line" in raised.value.hint
     with pytest.raises(SgnsError, match="is no list of tokens"):
         open_model(tmp_path / "model.safetensors", encoding=str(tmp_path / "tokenizer.json"))
 

@@ -32,13 +32,18 @@ def binary(words: list[bytes], matrix: np.ndarray, end: bytes = b"\n") -> bytes:
     return f"{len(matrix)} {matrix.shape[1]}\n".encode() + rows
 
 
-@pytest.mark.parametrize("kind", ["word2vec", "fastText", "CRLF", "tabs", "GloVe", "no last end", "binary", "gensim's"])
+@pytest.mark.parametrize(
+    "kind",
+    ["word2vec", "mark", "GloVe with a mark", "fastText", "CRLF", "tabs", "GloVe", "no last end", "binary", "gensim's"],
+)
 def test_every_kind_of_file(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_vectors, "LINES_AT_ONCE", 3)
     head = f"{len(WORDS)} 5\n"
     data = {
         "word2vec": head + "".join(LINES),
         "fastText": head + "".join(line.replace("\n", " \n") for line in LINES),
+        "mark": "\ufeff" + head + "".join(LINES),
+        "GloVe with a mark": "\ufeff" + "".join(LINES),
         "CRLF": "".join([head, *LINES]).replace("\n", "\r\n"),
         "tabs": head + "".join(LINES).replace(" ", "\t"),
         "GloVe": "".join(LINES),
@@ -92,8 +97,8 @@ def test_gensim_reads_and_writes_the_same(tmp_path: Path) -> None:
 
 
 def test_names_with_spaces(tmp_path: Path) -> None:
-    model = open_model(write(tmp_path / "v.txt", "2 2\na 1 2\nb 3 4 5 6 7 8\n"))
-    assert model.tokenizer.token_bytes(1) == b"b 3 4 5 6"
+    model = open_model(write(tmp_path / "v.txt", "2 2\na 1 2\nb c 3 4\n"))
+    assert model.tokenizer.token_bytes(1) == b"b c"
     lines = ["the 1 2 3\n", ". . . 4 5 6\n", "at name@domain.com 7 8 9\n"]
     for order in itertools.permutations(lines):
         model = open_model(write(tmp_path / "glove.txt", "".join(order)))
@@ -159,6 +164,8 @@ ROW = b"ab " + bytes(8)
         (b"5 0\n", "says 5 rows of 0 numbers"),
         (b"999999999999 300\na 1\n", "more than 21 bytes can hold"),
         (b"2 3\na 1 2\nb 3 4\n", "line 2 has 3 fields, a row has 4"),  # what the header says is wrong
+        (b"-12 5\na 1 2 3 4 5\n", "its first line is neither"),
+        (b"2 2\na 1 2 3\nb 4 5 6\n", "line 2 has more than 2 numbers"),
         (b"a 1 2\nb 3 4\nc 5\nd 6 7\n", "line 3 has 2 fields, a row has 3"),
         (b"3 2\n" + ROW * 2, "announces 3 rows and ends in row 3"),
         (b"2 2\n" + ROW * 2 + b"xy", "announces 2 rows and has more"),

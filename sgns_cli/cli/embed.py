@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sgns_cli.cli.options import Encoding, Json, ModelPath, Quiet, Tensor, Vectors, open_named, texts
+from sgns_cli.cli.options import Encoding, Json, ModelPath, Quiet, Tensor, Vectors, check_output, open_named, texts
 from sgns_cli.console import Console, flush
 from sgns_cli.errors import SgnsError, UsageError
 
@@ -17,6 +17,7 @@ TEXT_AT_ONCE = 2**20  # characters that are tokenized together,
 LENGTH_AT_LEAST = 2**10  # where a text counts as no fewer than these: a thousand texts, or one MB
 
 Pool = Literal["none", "mean"]
+LONGEST = 2**24  # tokens of a sequence
 
 
 def embed(
@@ -33,11 +34,14 @@ def embed(
         typer.Option("--positions/--no-positions", help="Add position vectors. [default: to input vectors]"),
     ] = None,
     context_length: Annotated[
-        int | None, typer.Option("--context-length", min=1, metavar="N", help="Cut texts into sequences of N tokens.")
+        int | None,
+        typer.Option("--context-length", min=1, max=LONGEST, metavar="N", help="Cut texts into sequences of N tokens."),
     ] = None,
     stride: Annotated[
         int | None,
-        typer.Option("--stride", min=1, metavar="N", help="Tokens from one sequence to the next. [--context-length]"),
+        typer.Option(
+            "--stride", min=1, max=LONGEST, metavar="N", help="Tokens from one sequence to the next. [--context-length]"
+        ),
     ] = None,
     model: ModelPath = None,
     tensor: Tensor = None,
@@ -55,6 +59,7 @@ def embed(
 
     _check(text, pool, context_length, stride)
     if output is not None:
+        check_output(output)
         check_suffix(output)
     console = Console(json=json, quiet=quiet)
     opened = open_named(console, model, tensor, encoding)
@@ -106,7 +111,10 @@ def _tokenized(
 def _read(text: list[str]) -> Iterator[str]:
     """The texts. Raises SgnsError if stdin cannot be read: an OSError would be taken for one of the output file."""
     try:
-        yield from texts(text)
+        for number, one in enumerate(texts(text)):
+            if not one.isascii() and not one.encode("utf-8", "replace").decode() == one:
+                raise SgnsError(f"text {number} is not valid UTF-8", "convert it to UTF-8")
+            yield one
     except OSError as error:
         raise SgnsError(f"cannot read standard input: {error.strerror}", "give texts, one a line") from error
 

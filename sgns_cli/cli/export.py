@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sgns_cli.cli.options import Encoding, ModelPath, Quiet, Tensor, Vectors, open_named
+from sgns_cli.cli.options import Encoding, ModelPath, Quiet, Tensor, Vectors, check_output, open_named
 from sgns_cli.console import Console
 from sgns_cli.vectors.choices import Dtype, FormatName, Rows
 
@@ -31,6 +31,7 @@ def export(
     """
     from sgns_cli.vectors.export import formats
 
+    check_output(output)
     formats.check_options(format, rows, dtype)
     console = Console(quiet=quiet)
     opened = open_named(console, model, tensor, encoding)

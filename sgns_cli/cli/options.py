@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sgns_cli.console import Console
-from sgns_cli.errors import SgnsError
+from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.vectors.choices import Kind
 
 if TYPE_CHECKING:
@@ -53,21 +53,34 @@ def open_named(console: Console, path: Path | None, tensor: str | None, encoding
     return model
 
 
+def check_output(path: Path) -> None:
+    """Raise UsageError for a path that no output may have: none, or one inside a run."""
+    from sgns_cli.run_folder import refuse_inside
+
+    if not path.name:
+        raise UsageError(f"-o {str(path)!r} names no file", "give it a name")
+    refuse_inside(path)
+
+
 def texts(arguments: Iterable[str]) -> Iterator[str]:
     """The arguments in order; `-` stands for the lines of stdin, without their ends."""
     for argument in arguments:
-        if argument == "-":
-            yield from _stdin_lines()
-        else:
+        if argument != "-":
             yield argument
+            continue
+        for line in stdin_lines():
+            if isinstance(line, SgnsError):
+                raise line
+            yield line
 
 
-def _stdin_lines() -> Iterator[str]:
+def stdin_lines() -> Iterator[str | SgnsError]:
+    """The lines of stdin, without their ends; of one that is no text, what to say of it."""
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise SgnsError(
-                f"standard input, line {number}: not valid UTF-8 at byte {error.start}", "convert it to UTF-8"
-            ) from error
-        yield text.removesuffix("\n").removesuffix("\r")
+            what = f"standard input, line {number}: not valid UTF-8 at byte {error.start}"
+            yield SgnsError(what, "convert it to UTF-8")
+        else:
+            yield text.removesuffix("\n").removesuffix("\r")

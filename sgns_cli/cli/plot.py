@@ -2,29 +2,38 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sgns_cli.cli.options import Centre, Encoding, Json, ModelPath, Quiet, Tensor, Vectors, open_named
+from sgns_cli.cli.options import Centre, Encoding, Json, ModelPath, Quiet, Tensor, Vectors, check_output, open_named
 from sgns_cli.cli.questions import Questions
 from sgns_cli.console import Console
-from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.errors import UsageError
+from sgns_cli.vectors.choices import Method
 
 if TYPE_CHECKING:
     from sgns_cli.vectors.plot.token_map import TokenMap
 
-Method = Literal["pca", "tsne"]
 PICTURE, PAGE = ".png", ".html"
 TOP = 300  # tokens, where none is named
+OF_MAPS = {  # what --loss has no use for, by the names of parameters
+    "tokens": "TOKEN",
+    "top": "--top",
+    "k": "-k",
+    "method": "--method",
+    "tensor": "--tensor",
+    "encoding": "--encoding",
+    "vectors": "--vectors",
+    "centre": "--centre",
+}
 
 
 def plot(
+    context: typer.Context,
     tokens: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="TOKEN", help="A text to show with its neighbours; `-` reads one a line from stdin."
-        ),
+        typer.Argument(metavar="TOKEN", help="A text to show with its neighbours; `-` reads one a line from stdin."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="The picture FILE.png, or the page FILE.html.")
@@ -51,8 +60,7 @@ def plot(
     _check_output(output, json=json, loss=loss)
     console = Console(json=json, quiet=quiet)
     if loss:
-        if tokens or top is not None:
-            raise UsageError("--loss draws no tokens", "leave out TOKEN and --top, or --loss")
+        _refuse_of_maps(context)
         _plot_losses(console, model, output)
         return
     from sgns_cli.vectors.plot.layout import SLOW_FOR_TSNE, require_sklearn
@@ -63,18 +71,24 @@ def plot(
     opened = open_named(console, model, tensor, encoding)
     asked = Questions(opened, tokens or [], console, words=1)
     queries = [query for (query,) in asked]
-    if tokens and not asked.number:
-        raise SgnsError("no token came on standard input", "give one a line")
     top = top if top is not None else 0 if tokens else TOP
     if method == "tsne" and len(queries) * k + min(top, len(opened.by_frequency)) > SLOW_FOR_TSNE:
-        console.note(f"t-SNE of more than {SLOW_FOR_TSNE:,} points takes minutes; --method pca takes none")
+        console.note(f"t-SNE of more than {SLOW_FOR_TSNE:,} points takes a while; --method pca is done at once")
     if queries or not tokens:
         shown = make_map(opened, queries, k=k, top=top, method=method, kind=vectors, centre=centre)
         if output is not None:
             _draw_map(shown, output)
         _report(console, map_records(opened, shown), output, shown.summary)
-    if asked.failed:
-        raise typer.Exit(SgnsError.exit_code)
+    if tokens:
+        asked.finish()
+
+
+def _refuse_of_maps(context: typer.Context) -> None:
+    """Raises UsageError for what was given and is of maps alone."""
+    sources = {shown: context.get_parameter_source(name) for name, shown in OF_MAPS.items()}
+    given = [shown for shown, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if given:
+        raise UsageError(f"--loss takes no {' and no '.join(given)}", "leave them out, or --loss to draw a map")
 
 
 def _check_output(output: Path | None, *, json: bool, loss: bool) -> None:
@@ -85,6 +99,7 @@ def _check_output(output: Path | None, *, json: bool, loss: bool) -> None:
             wanted = f"-o {name}{PICTURE} or -o {name}{PAGE}"
             raise UsageError("no file to draw into", f"add {wanted}, or --json for the numbers")
         return
+    check_output(output)
     if output.suffix not in (PICTURE, PAGE):
         raise UsageError(f"{output} is no {PICTURE} and no {PAGE}", "choose one of these endings for -o")
     if output.suffix == PICTURE:
@@ -118,11 +133,11 @@ def _plot_losses(console: Console, model: Path | None, output: Path | None) -> N
 
 def _draw_map(shown: "TokenMap", output: Path) -> None:
     if output.suffix == PICTURE:
-        from sgns_cli.vectors.plot.picture import draw_picture
+        from sgns_cli.vectors.plot.map_picture import draw_map_picture
 
-        draw_picture(shown, output)
+        draw_map_picture(shown, output)
     else:
-        from sgns_cli.vectors.plot.page import draw_map_page
+        from sgns_cli.vectors.plot.map_page import draw_map_page
 
         draw_map_page(shown, output)
 

@@ -127,5 +127,6 @@ def _as_one(words: list[str], number: int, example: str) -> list[str | list[str]
     if words == ["-"]:
         return ["-"]
     if len(words) != number:
-        raise UsageError(f"{len(words)} texts, and {number} are needed", f"for example `{example}`, or `-` for stdin")
+        texts = "1 text" if len(words) == 1 else f"{len(words)} texts"
+        raise UsageError(f"{texts}, and {number} are needed", f"for example `{example}`, or `-` for stdin")
     return [words]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sgns_cli.cli.options import texts
+from sgns_cli.cli.options import stdin_lines
 from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError
 
@@ -74,16 +74,18 @@ class Questions:
                 self.console.note(note)
             yield question
 
-    def _each(self) -> Iterator[Asked]:
+    def _each(self) -> Iterator[Asked | SgnsError]:
         for one in self.asked:
-            if isinstance(one, str):
-                yield from texts([one])
+            if one == "-":
+                yield from stdin_lines()
             else:
                 yield one
 
-    def _resolve(self, one: Asked) -> Question:
+    def _resolve(self, one: Asked | SgnsError) -> Question:
         from sgns_cli.vectors.query import resolve_id, resolve_query
 
+        if isinstance(one, SgnsError):
+            raise one
         if isinstance(one, int):
             return (resolve_id(self.model, one),)
         if isinstance(one, str):
@@ -92,7 +94,7 @@ class Questions:
             raise SgnsError(f"query {self.number} is empty", "give a word or another piece of text")
         if len(one) != self.words:
             raise SgnsError(
-                f"query {self.number} has {len(one)} words, and {self.words} are needed",
+                f"query {self.number} has {len(one)} word{'s' * (len(one) != 1)}, and {self.words} are needed",
                 "separate them with tabs if there are spaces in them",
             )
         return tuple(resolve_query(self.model, part, suggest=list(self.asked) != ["-"]) for part in one)

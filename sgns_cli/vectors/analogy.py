@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.vectors.model import Kind, Model
+from sgns_cli.vectors.choices import Kind
+from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.neighbors import Answers, Space, cosines, nearest_to_directions, units
 from sgns_cli.vectors.query import Query, query_vectors, space_variants
 

@@ -18,7 +18,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.vectors.model import Kind, Model
+from sgns_cli.vectors.choices import Kind
+from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.query import name_token
 
 Ids = NDArray[np.int64]

@@ -1,15 +1,19 @@
 """A model as an object: what `sgns_cli.load` returns. The same answers as the query commands give."""
 
+import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, overload
+from typing import Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sgns_cli.errors import SgnsError
 from sgns_cli.vectors.analogy import analogies, similarities
+from sgns_cli.vectors.choices import Kind
 from sgns_cli.vectors.embed import Embedder
-from sgns_cli.vectors.model import Kind, Model
+from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.neighbors import Answers, Space, make_space, mean_row, nearest
 from sgns_cli.vectors.query import Query, name_token, query_vectors, resolve_id, resolve_query
 
@@ -35,6 +39,8 @@ class Embeddings:
     """
 
     def __init__(self, model: Model, *, vectors: Kind = "input", centre: bool = False) -> None:
+        if vectors not in get_args(Kind):
+            raise ValueError(f"vectors is {vectors!r} and should be one of {', '.join(get_args(Kind))}")
         self.model = model
         self._kind = vectors
         self._centre = centre
@@ -60,7 +66,20 @@ class Embeddings:
 
     def query(self, text: str | int) -> Query:
         """Which trained ids a text or an id means, with notes that say why."""
-        return resolve_query(self.model, text) if isinstance(text, str) else resolve_id(self.model, text)
+        if isinstance(text, str):
+            return resolve_query(self.model, text)
+        return resolve_id(self.model, operator.index(text))
+
+    def __contains__(self, text: str | int) -> bool:
+        """Whether anything of a text or an id was trained."""
+        try:
+            return bool(self.query(text).ids)
+        except SgnsError:
+            return False
+
+    def __iter__(self) -> Iterator[Vectors]:
+        """The rows, in the order of ids."""
+        return iter(self.vectors)
 
     def __getitem__(self, text: str | int) -> Vectors:
         """[dim]: the vector of a text or an id."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.vectors.model import Kind, Model
+from sgns_cli.vectors.choices import Kind
+from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.neighbors import Space, lengths, make_space
 from sgns_cli.vectors.query import Query, query_vectors
 

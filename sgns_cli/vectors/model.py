@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
 from sgns_cli.tensors import to_float32
-from sgns_cli.vectors.choices import Kind as Kind  # others have it from here
+from sgns_cli.vectors.choices import Kind  # others have it from here
 
 ROWS_AT_ONCE = 2**14
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.errors import SgnsError
-from sgns_cli.vectors.model import ROWS_AT_ONCE, Kind, Model
+from sgns_cli.vectors.choices import Kind
+from sgns_cli.vectors.model import ROWS_AT_ONCE, Model
 
 SCORES_BYTES = 64 * 2**20  # of one batch of scores
 SLACK = 2e-6  # by how much a float32 cosine may be off
@@ -67,8 +68,14 @@ def mean_row(model: Model, kind: Kind, *, centre: bool) -> NDArray[np.float32]:
 
 
 def lengths(rows: NDArray[Any]) -> NDArray[Any]:
-    """[R]: the length of each row [R, dim]."""
-    return np.asarray(np.sqrt(np.einsum("rd,rd->r", rows, rows)))
+    """[R]: the length of each row [R, dim]; also of tiny ones, whose squares float32 does not have."""
+    squares = np.einsum("rd,rd->r", rows, rows)
+    tiny = np.flatnonzero(squares < np.finfo(np.float32).tiny)
+    found = np.sqrt(squares)
+    if len(tiny):
+        wide = rows[tiny].astype(np.float64)
+        found[tiny] = np.sqrt(np.einsum("rd,rd->r", wide, wide))
+    return np.asarray(found)
 
 
 def nearest(space: Space, vectors: NDArray[np.float32], exclude: Sequence[Sequence[int]], *, k: int) -> list[Answers]:

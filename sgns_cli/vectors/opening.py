@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.run_folder import STATE, resolve_step, run_folders, steps
+from sgns_cli.run_folder import STATE, resolve_step, run_folders, step_number, steps
 from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.run import open_run
 from sgns_cli.vectors.tensor_file import open_tensor_file
@@ -50,7 +50,16 @@ def open_model(path: Path, *, tensor: str | None = None, encoding: str | None = 
 
 
 def _step_or_file(path: Path) -> Path:
-    return path if path.is_file() else resolve_step(path)
+    if path.is_file():
+        return path
+    if path.exists() and not path.is_dir():
+        raise SgnsError(f"{path} is a pipe or a device", "write its vectors to a file first")
+    if matrices := sorted(path.glob(f"*{SAFETENSORS}")) if step_number(path) is None else []:
+        hint = f"for its matrix: --model {matrices[0]} --tensor NAME --encoding NAME|FILE"
+        raise SgnsError(f"{path} is no run folder", hint)
+    if run_folders(path) and not steps(path) and any(steps(run) for run in run_folders(path)):
+        raise SgnsError(f"{path} is no run folder but has some in it", "name one of them; `sgns info` lists them")
+    return resolve_step(path)
 
 
 def _written(step: Path) -> int:

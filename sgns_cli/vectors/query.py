@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from sgns_cli.corpus import token_text
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.vectors.model import Kind, Model
+from sgns_cli.vectors.choices import Kind
+from sgns_cli.vectors.model import Model
 
 SPELLINGS = 3  # that an error suggests
+PARTS = 50  # tokens of a text that are shown
+QUOTED = 200  # characters of a text that are
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ def name_token(model: Model, id: int) -> str:
     return "<hole>" if token is None else token_text.show(token)
 
 
+def quoted(text: str) -> str:
+    """A text as it is named in a note or an error: of a long one the beginning."""
+    return repr(text) if len(text) <= QUOTED else f"{text[:QUOTED]!r}..."
+
+
 def _id_of(model: Model, text: str) -> int | None:
     """The id of exactly this text. What came from the shell as no UTF-8 goes back to its bytes."""
     try:
@@ -111,7 +119,7 @@ def _within(model: Model, id: int | None) -> int | None:
 def _insist(model: Model, text: str, id: int) -> int:
     """`id` if it was trained, else an error: it was asked for by name."""
     if not model.trained[id]:
-        raise SgnsError(f"{text!r} was never trained: {_seen(model, id)}", "ask for another token")
+        raise SgnsError(f"{quoted(text)} was never trained: {_seen(model, id)}", "ask for another token")
     return id
 
 
@@ -131,22 +139,24 @@ def _variant_notes(model: Model, text: str, best: int, found: Sequence[int], *, 
     if not others and best == exact:
         return ()
     times = {None: "", 1: " (trained once)"}.get(counts[best], f" (trained {counts[best]} times)")
-    note = f"{text!r} is read as {named[best]}{times}"
+    note = f"{quoted(text)} is read as {named[best]}{times}"
     return (f"{note}; also a token: {', '.join(others)}" if others else note,)
 
 
 def _mean_of_parts(model: Model, text: str, found: Sequence[int], *, suggest: bool) -> Query:
-    parts = [int(id) for id in model.encode(text) if id < model.n_vocab]
+    if not found and not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise SgnsError(f"{quoted(text)} is not valid UTF-8", "type its bytes as tokens are shown, such as <0xFF>")
+    parts = [id for id in model.encode(text).tolist() if id < model.n_vocab]
     trained = [id for id in parts if model.trained[id]]
-    split = "|".join(name_token(model, id) for id in parts)
+    split = "|".join([*(name_token(model, id) for id in parts[:PARTS]), *(["…"] if len(parts) > PARTS else [])])
     if not trained:
         hint = _spelling_hint(model, text) if suggest else "ask for a token that was trained"
         if found:
-            raise SgnsError(f"{text!r} was never trained: {_seen(model, found[0])}", hint)
+            raise SgnsError(f"{quoted(text)} was never trained: {_seen(model, found[0])}", hint)
         why = f"is {len(parts)} tokens, none of them trained: {split}" if parts else "is no token of this model"
-        raise SgnsError(f"{text!r} {why}", hint)
+        raise SgnsError(f"{quoted(text)} {why}", hint)
     many = f"is {len(parts)} tokens: {split}; asking for their mean"
-    note = f"{text!r} " + (many if len(parts) > 1 else f"is read as {split}")
+    note = f"{quoted(text)} " + (many if len(parts) > 1 else f"is read as {split}")
     untrained = dict.fromkeys(name_token(model, id) for id in parts if not model.trained[id])
     unknown = dict.fromkeys(model.unknown(text).values())
     for left_out, why in ((untrained, "never trained"), (unknown, "not in the vocabulary")):
@@ -163,6 +173,8 @@ def _spelling_hint(model: Model, text: str) -> str:
 def nearest_spellings(model: Model, text: str) -> list[str]:
     """Trained tokens spelt nearly like `text`, the nearest first, each as it may be typed."""
     wanted = text.strip().lower()
+    if len(wanted) > QUOTED:
+        return []
     pairs = {wanted[i : i + 2] for i in range(len(wanted) - 1)}
     names: dict[str, str] = {}
     for id in model.by_frequency.tolist():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.corpus.tokenizer import Tokenizer, encoding_names, open_encoding
+from sgns_cli.corpus.tokenizer import Tokenizer, encoding_names, load_tokenizer, open_encoding
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.tensors import map_tensors
 from sgns_cli.vectors.model import Model
@@ -56,8 +56,15 @@ def _matrix(path: Path, name: str | None) -> NDArray[Any]:
 
 def _tokens(encoding: str) -> tuple[Tokenizer, tuple[str, ...]]:
     path = Path(encoding).expanduser()
+    if path.is_dir() and encoding not in encoding_names():
+        return load_tokenizer(path), ()
     if encoding in encoding_names() or path.suffix == RANK_FILE or not path.is_file():
-        return open_encoding(encoding), ()
+        try:
+            return open_encoding(encoding), ()
+        except UsageError as error:
+            message = error.message.replace("tokenizer.encoding", "--encoding")
+            hint = "name an encoding (`sgns info --encodings`), a rank FILE.tiktoken, or a file of one token a line"
+            raise UsageError(message, hint) from error
     if path.suffix == ".json":
         raise SgnsError(f"{path} is no list of tokens", "write its tokens in the order of ids into a file, one a line")
     try:

@@ -23,6 +23,7 @@ from sgns_cli.errors import SgnsError
 from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.names import tokens_of
 
+BOM = b"\xef\xbb\xbf"
 LINES_AT_ONCE = 1000
 LONGEST_LINE = 2**22
 SAMPLED = 64  # lines of a GloVe file, which show how many numbers a row has
@@ -40,9 +41,11 @@ def open_word_vectors(path: Path) -> Model:
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
+            start = len(BOM) if file.read(len(BOM)) == BOM else 0
+            file.seek(start)
             header = _header(path, file.readline(LONGEST_LINE), size)
             if header is None:
-                file.seek(0)
+                file.seek(start)
                 names, matrix = _read_glove(path, file)
             elif _is_text(file, header[1]):
                 names, matrix = _read_lines(path, file, *header, first=2)
@@ -68,7 +71,7 @@ def _header(path: Path, line: bytes, size: int) -> tuple[int, int] | None:
         return rows, dim
     if packed := next((kind for magic, kind in PACKED.items() if line.startswith(magic)), None):
         raise SgnsError(f"{path} is packed with {packed}", "unpack it first")
-    if len(fields) < 2 or _numbers(fields[-1]) is None:
+    if len(fields) < 3 or _numbers(fields[-1]) is None:  # rows of one number are no GloVe file that anybody made
         raise SgnsError(
             f"{path} is no file of vectors: its first line is neither `ROWS DIM` nor a word with numbers",
             "name a run folder, or a word2vec, GloVe or .safetensors file",
@@ -87,16 +90,17 @@ def _is_text(file: BinaryIO, dim: int) -> bool:
 
 def _read_glove(path: Path, file: BinaryIO) -> tuple[list[bytes], NDArray[np.float32]]:
     """Most of the first lines have one name and dim numbers; names with spaces in them are few."""
+    start = file.tell()
     widths = Counter(len(line.split()) - 1 for line in islice(file, SAMPLED) if line.strip())
     dim = min(widths, key=lambda width: (-widths[width], width))
-    file.seek(0)
+    file.seek(start)
     rows = 0
     last = b"\n"
     while block := file.read(2**24):
         rows += block.count(b"\n")
         last = block[-1:]
     rows += last != b"\n"
-    file.seek(0)
+    file.seek(start)
     if dim < 1:
         raise _broken(path, "it has a line without numbers")
     return _read_lines(path, file, rows, dim, first=1)
@@ -143,6 +147,8 @@ def _parse_slowly(path: Path, lines: list[bytes], first: int, dim: int) -> tuple
         values = _numbers(b" ".join(fields))
         if values is None or len(values) != dim:
             raise _broken(path, f"line {first + row} has something else than {dim} numbers behind its word")
+        if b" " in name and _numbers(name.split()[-1]) is not None:
+            raise _broken(path, f"line {first + row} has more than {dim} numbers behind its word")
         names.append(name)
         part[row] = values
     return names, part

@@ -17,13 +17,13 @@ FAMILY = "DejaVu Sans"  # matplotlib brings it along
 WEIGHTS = ("normal", "bold")
 PREFERRED = ("Noto Sans", "PingFang", "Hiragino", "Microsoft", "Yu Gothic", "Malgun", "Arial Unicode", "WenQuanYi")
 NO_FONTS = ("LastResort", "Last Resort", ".")  # claim every character and draw boxes; the system's own
-LONGEST = 40  # characters of a label
 
 
 def require_matplotlib() -> None:
     """Raises SgnsError if matplotlib is not installed."""
     try:
-        import matplotlib  # noqa: F401
+        with quiet_matplotlib():
+            import matplotlib  # noqa: F401
     except ImportError as error:
         raise SgnsError(
             "drawing a PNG needs matplotlib", "pip install 'sgns-cli[plot]', or draw a page: -o FILE.html"
@@ -31,9 +31,9 @@ def require_matplotlib() -> None:
 
 
 @contextmanager
-def quiet_fonts() -> Iterator[None]:
-    """Without matplotlib's complaints that a family has no bold."""
-    logger = logging.getLogger("matplotlib.font_manager")
+def quiet_matplotlib() -> Iterator[None]:
+    """Without what matplotlib says on the side: that it looks for fonts, that a family has no bold."""
+    logger = logging.getLogger("matplotlib")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -56,11 +56,6 @@ class Fonts:
             if not missing:
                 break
         self.missing = missing
-
-    def label(self, text: str) -> str:
-        r"""`text` cut to the length of a label, and what no font has as \u4e2d."""
-        text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-        return self.drawable(text)
 
     def drawable(self, text: str) -> str:
         r"""`text` with what no font has as \u4e2d."""

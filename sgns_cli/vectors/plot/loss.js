@@ -6,7 +6,8 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const NAMES = { loss: "training loss", held_out_loss: "held-out loss", learning_rate: "learning rate" };
 const FEW = 60; // reports up to which each gets a dot
 const reports = data.reports;
-let chosen = -1; // the report that the tip tells of
+const cross = element("line", { class: "cross" }); // through the report that the tip tells of
+let chosen = -1; // that report
 let places = []; // of the reports, across
 
 function element(name, attributes, text) {
@@ -31,6 +32,9 @@ function short(value) {
   return value.toLocaleString("en");
 }
 
+// Not Math.min(...values): a call takes only so many arguments.
+const leastOf = (values) => values.reduce((least, value) => Math.min(least, value), Infinity);
+const mostOf = (values) => values.reduce((most, value) => Math.max(most, value), -Infinity);
 const known = (name) => reports.filter((report) => report[name] !== null);
 
 function draw() {
@@ -38,10 +42,10 @@ function draw() {
   const box = { left: 58, right: width - 66, top: 66, bottom: height - 48 };
   const colours = dark.matches ? data.dark : data.light;
   const losses = [...known("loss").map((one) => one.loss), ...known("held_out_loss").map((one) => one.held_out_loss)];
-  const [least, most] = losses.length ? [Math.min(...losses), Math.max(...losses)] : [0, 1];
+  const [least, most] = losses.length ? [leastOf(losses), mostOf(losses)] : [0, 1];
   const room = (most - least) * 0.08 || 0.5;
   const end = reports.at(-1).tokens_seen || 1;
-  const top = Math.max(...reports.map((report) => report.learning_rate)) * 1.08 || 1;
+  const top = mostOf(reports.map((report) => report.learning_rate)) * 1.08 || 1;
   const across = (seen) => box.left + (0.02 + 0.96 * (seen / end)) * (box.right - box.left);
   const up = (part) => box.bottom - part * (box.bottom - box.top);
   const ofLoss = (loss) => up((loss - least + room) / (most - least + 2 * room));
@@ -72,31 +76,42 @@ function draw() {
     x += 9 * words.length + 14;
   }
   places = reports.map((report) => across(report.tokens_seen));
-  if (chosen >= 0) {
-    const seen = places[chosen];
-    svg.append(element("line", { class: "cross", x1: seen, x2: seen, y1: box.top, y2: box.bottom }));
-  }
+  cross.setAttribute("y1", box.top);
+  cross.setAttribute("y2", box.bottom);
+  svg.append(cross);
   chart.querySelector("svg")?.remove();
   chart.prepend(svg);
+  placeMarks();
+}
+
+// Moves the cross and the tip to the chosen report, or hides them.
+function placeMarks() {
+  cross.style.display = chosen < 0 ? "none" : "";
+  tip.hidden = chosen < 0;
+  if (chosen < 0) return;
+  const x = places[chosen];
+  cross.setAttribute("x1", x);
+  cross.setAttribute("x2", x);
+  tip.style.left = `${x + 14 + tip.offsetWidth > chart.clientWidth ? x - 14 - tip.offsetWidth : x + 14}px`;
+  tip.style.top = "84px";
 }
 
 function tell(report) {
   if (report === chosen) return;
   chosen = report;
-  tip.hidden = report < 0;
-  draw();
-  if (report < 0) return;
+  if (report >= 0) fillTip(reports[report]);
+  placeMarks();
+}
+
+function fillTip(report) {
   const add = (name, text) => tip.append(Object.assign(document.createElement(name), { textContent: text }));
-  const { step, epoch, tokens_seen, learning_rate } = reports[report];
+  const { step, epoch, tokens_seen, learning_rate } = report;
   tip.replaceChildren();
   add("b", `${tokens_seen.toLocaleString("en")} tokens`);
   for (const name of ["loss", "held_out_loss"])
-    if (reports[report][name] !== null) add("span", `${NAMES[name]} ${reports[report][name].toFixed(4)}`);
+    if (report[name] !== null) add("span", `${NAMES[name]} ${report[name].toFixed(4)}`);
   add("span", `learning rate ${Number(learning_rate.toPrecision(4))}`);
   add("span", `epoch ${epoch}, step ${step.toLocaleString("en")}`);
-  const right = places[report] + 14;
-  tip.style.left = `${right + tip.offsetWidth > chart.clientWidth ? places[report] - 14 - tip.offsetWidth : right}px`;
-  tip.style.top = "84px";
 }
 
 chart.addEventListener("pointermove", (event) => {

@@ -1,4 +1,4 @@
-// A map of tokens: points on a canvas, labels as text above it. `data` comes by columns; see page.py.
+// A map of tokens: points on a canvas, labels as text above it. `data` comes by columns: map_page.py explains it.
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const [map, canvas, list, tip, search] = ["map", "canvas", "labels", "tip", "search"].map($);
@@ -97,7 +97,7 @@ function circle(i, size) {
   pen.arc(screenX[i], screenY[i], size, 0, 2 * Math.PI);
 }
 
-// The backdrop, all points of a colour in one path: a hundred thousand are drawn in a blink.
+// The backdrop, all points of a colour in one path, so that many points take few fills.
 function drawTokens() {
   const groups = Array.from({ length: 2 * SHADES }, () => []);
   for (let i = N - 1; i >= 0; i--)

@@ -1,10 +1,10 @@
 """Which tokens a map shows, and their vectors: queries, the nearest to each, the most frequent as a backdrop.
 
-Knows nothing of places (layout.py) or of how they are drawn (picture.py, page.py).
+Knows nothing of places (layout.py) or of how they are drawn (map_picture.py, map_page.py).
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from sgns_cli.corpus import token_text
 from sgns_cli.errors import SgnsError
-from sgns_cli.vectors.model import Kind, Model
-from sgns_cli.vectors.neighbors import make_space, nearest
+from sgns_cli.vectors.choices import Kind
+from sgns_cli.vectors.model import Model
+from sgns_cli.vectors.neighbors import Space, make_space, mean_row, nearest
 from sgns_cli.vectors.query import Query, name_token, query_vectors
 
 Role = Literal["query", "neighbour", "token"]
 Near = tuple[int, float]  # the number of a query, and the cosine with it
+LONGEST = 40  # characters of a label that is drawn
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Point:
     rank: int | None  # by frequency among the trained tokens, from 1; None for a mean
     query: int | None = None  # its number, of a query
     near: tuple[Near, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """The label as it is drawn: cut where it is long."""
+        return self.label if len(self.label) <= LONGEST else self.label[: LONGEST - 1] + "…"
 
     @property
     def role(self) -> Role:
@@ -54,6 +61,11 @@ class Scale:
     def title(self) -> str:
         return "times in the corpus" if self.counted else "rank in the file"
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The value of the rarest point, and that of the most frequent one."""
+        return (self.low, self.high) if self.counted else (self.high, self.low)
+
     def shade(self, point: Point) -> float | None:
         """How frequent a point is: from 0, the rarest on the map, to 1; None where that is not known."""
         value = point.count if self.counted else point.rank
@@ -75,39 +87,48 @@ def choose_points(
     """
     unique = list({query.ids: query for query in queries}.values())
     asked = query_vectors(model, unique, kind) if unique else np.zeros((0, model.dim), np.float32)
-    mean = np.zeros(model.dim, np.float32)
-    near: dict[tuple[int, ...], list[Near]] = {}
-    if (unique and k) or centre:
-        space = make_space(model, kind, centre=centre)
-        mean = space.mean
-        for query, answers in enumerate(nearest(space, asked, [query.ids for query in unique], k=k)):
-            for id, score in zip(answers.ids.tolist(), answers.scores.tolist(), strict=True):
-                near.setdefault((id,), []).append((query, score))
-    numbers = {query.ids: number for number, query in enumerate(unique)}
-    shown: Iterable[tuple[int, ...]] = [*numbers, *near, *((id,) for id in model.by_frequency[:top].tolist())]
-    ranks = np.zeros(model.n_vocab, dtype=np.int64)
-    ranks[model.by_frequency] = np.arange(1, len(model.by_frequency) + 1)
-    points = []
-    for ids in dict.fromkeys(shown):
-        number = numbers.get(ids)
-        one = ids[0] if len(ids) == 1 else None
-        points.append(
-            Point(
-                label=_label(unique[number].text) if one is None and number is not None else name_token(model, ids[0]),
-                ids=ids,
-                count=None if one is None else model.count(one),
-                rank=None if one is None else int(ranks[one]),
-                query=number,
-                near=tuple(sorted(near.get(ids, []), key=lambda pair: -pair[1])),
-            )
-        )
+    near: dict[int, list[Near]] = {}
+    if unique and k:
+        near = _neighbours(make_space(model, kind, centre=centre), unique, asked, k=k)
+    points = _make_points(model, unique, near, model.by_frequency[:top].tolist())
     if not points:
         raise SgnsError(f"no token of {model.path} was trained", "choose another model")
     single = model.rows(np.array([point.ids[0] for point in points[len(unique) :]], dtype=np.int64), kind)
-    vectors = np.concatenate([asked, single]) - mean
-    if not np.isfinite(vectors).all():
+    vectors = np.concatenate([asked, single])
+    mean = mean_row(model, kind, centre=centre)
+    if not (np.isfinite(vectors).all() and np.isfinite(mean).all()):
         raise SgnsError(f"{model.path} has numbers that are not finite", "use other vectors")
-    return points, vectors
+    return points, vectors - mean
+
+
+def _neighbours(
+    space: Space, queries: Sequence[Query], vectors: NDArray[np.float32], *, k: int
+) -> dict[int, list[Near]]:
+    """The `k` nearest of each query by its vector [queries, dim]: by id, whose neighbour it is, the nearest first."""
+    near: dict[int, list[Near]] = {}
+    for query, answers in enumerate(nearest(space, vectors, [query.ids for query in queries], k=k)):
+        for id, score in zip(answers.ids.tolist(), answers.scores.tolist(), strict=True):
+            near.setdefault(id, []).append((query, score))
+    return {id: sorted(pairs, key=lambda pair: -pair[1]) for id, pairs in near.items()}
+
+
+def _make_points(
+    model: Model, queries: Sequence[Query], near: Mapping[int, Sequence[Near]], frequent: Iterable[int]
+) -> list[Point]:
+    """A point for each query, whose ids differ, then for each neighbour and each frequent token that is none yet."""
+    ranks = np.zeros(model.n_vocab, dtype=np.int64)
+    ranks[model.by_frequency] = np.arange(1, len(model.by_frequency) + 1)
+    numbers = {query.ids: number for number, query in enumerate(queries)}
+    points = []
+    for ids in dict.fromkeys([*numbers, *((id,) for id in (*near, *frequent))]):
+        number = numbers.get(ids)
+        if len(ids) > 1:  # as only queries have
+            points.append(Point(_label(queries[numbers[ids]].text), ids, None, None, number))
+        else:
+            id = ids[0]
+            of = tuple(near.get(id, ()))
+            points.append(Point(name_token(model, id), ids, model.count(id), int(ranks[id]), number, of))
+    return points
 
 
 def make_scale(model: Model, points: Sequence[Point]) -> Scale:

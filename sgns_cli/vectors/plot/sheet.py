@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sgns_cli.vectors.plot import style
-from sgns_cli.vectors.plot.fonts import Fonts, quiet_fonts, require_matplotlib
+from sgns_cli.vectors.plot.fonts import Fonts, quiet_matplotlib, require_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,11 +104,12 @@ class Sheet:
 def open_sheet(title: str, subtitle: str, texts: Iterable[str]) -> Iterator[Sheet]:
     """Yield a sheet with its title on it, and fonts for `texts`. Raises SgnsError if matplotlib is missing."""
     require_matplotlib()
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
-    from matplotlib.figure import Figure
+    with quiet_matplotlib():
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+        from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(), quiet_fonts():
+    with quiet_matplotlib(), matplotlib.rc_context():
         matplotlib.rcdefaults()
         figure = Figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor=style.PAPER)
         FigureCanvasAgg(figure)

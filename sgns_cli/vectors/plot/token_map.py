@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sgns_cli.vectors.model import Kind, Model
-from sgns_cli.vectors.plot.layout import Layout, Method, lay_out
+from sgns_cli.vectors.choices import Kind, Method
+from sgns_cli.vectors.model import Model
+from sgns_cli.vectors.plot.layout import Layout, lay_out
 from sgns_cli.vectors.plot.points import Point, Scale, choose_points, make_scale
 from sgns_cli.vectors.query import Query
 from sgns_cli.vectors.records import Record, token_fields
@@ -24,10 +25,6 @@ class TokenMap:
     points: list[Point]
     layout: Layout
     scale: Scale
-
-    @property
-    def queries(self) -> list[Point]:
-        return [point for point in self.points if point.query is not None]
 
     @property
     def axes(self) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,8 +77,11 @@ def test_a_token_that_fails_is_reported_and_the_others_are_drawn(sgns: Sgns, wor
         (["--loss"], 2, "no file to draw into", "-o loss.png or -o loss.html, or --json"),
         (["-o", "map.svg"], 2, "map.svg is no .png and no .html", "choose one of these endings"),
         (["-o", "map"], 2, "map is no .png and no .html", "choose one of these endings"),
-        (["--loss", "dog", "-o", "l.html"], 2, "--loss draws no tokens", "leave out TOKEN"),
-        (["--loss", "--top", "5", "--json"], 2, "--loss draws no tokens", "leave out TOKEN"),
+        (["--loss", "dog", "-o", "l.html"], 2, "--loss takes no TOKEN", "leave them out, or --loss"),
+        (["--loss", "--top", "5", "--json"], 2, "--loss takes no --top", "leave them out, or --loss"),
+        (["--loss", "-k", "8", "--json", "--method", "pca"], 2, "--loss takes no -k and no --method", "leave them out"),
+        (["--loss", "--vectors", "input", "--json", "--centre"], 2, "--loss takes no --vectors and no --centre", ""),
+        (["--loss", "--tensor", "x", "--json", "--encoding", "y"], 2, "--loss takes no --tensor and no --encoding", ""),
         (["--top", "0", "--json"], 2, "Invalid value for '--top'", "sgns plot --help"),
         (["-k", "-1", "--json"], 2, "Invalid value for '-k'", "sgns plot --help"),
         (["--method", "umap", "--json"], 2, "Invalid value for '--method'", "sgns plot --help"),
@@ -101,7 +105,7 @@ def test_tokens_from_stdin(sgns_process, word_run: Written) -> None:
     assert [json.loads(line)["token"] for line in done.stdout.splitlines()] == ["dog", "cat"]
     done = sgns_process("plot", "-", "--json", stdin="")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "error: no token came on standard input" in done.stderr
+    assert "error: no query came on standard input" in done.stderr
 
 
 def test_a_map_on_a_page_loads_neither_matplotlib_nor_scikit_learn(word_run: Written) -> None:
@@ -145,7 +149,7 @@ def test_a_picture_is_the_same_bytes_each_time(sgns: Sgns, word_run: Written) ->
 
 def test_pictures_of_hostile_of_single_and_of_many_tokens(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from sgns_cli.vectors.plot.picture import draw_picture
+    from sgns_cli.vectors.plot.map_picture import draw_map_picture
 
     model = hostile()
     query = resolve_query(model, "$x$")
@@ -155,26 +159,51 @@ def test_pictures_of_hostile_of_single_and_of_many_tokens(tmp_path: Path) -> Non
         make_map(words(2500), [], k=0, top=2500),
     ]
     for shown in maps:  # warnings, as of missing characters, are errors here
-        draw_picture(shown, tmp_path / "map.png")
+        draw_map_picture(shown, tmp_path / "map.png")
         assert (tmp_path / "map.png").read_bytes().startswith(PNG)
 
 
-def test_characters_that_no_font_has_are_escaped_and_long_labels_cut() -> None:
+def test_characters_that_no_font_has_are_escaped() -> None:
     pytest.importorskip("matplotlib")
-    from sgns_cli.vectors.plot.fonts import LONGEST, Fonts, quiet_fonts
+    from sgns_cli.vectors.plot.fonts import Fonts, quiet_matplotlib
 
-    with quiet_fonts():
+    with quiet_matplotlib():
         fonts = Fonts(["␣the⏎", "\ue123\U0010fffd"])
-    assert fonts.label("␣the⏎") == "␣the⏎"
-    assert fonts.label("a\ue123\U0010fffd") == r"a\ue123\U0010fffd"
-    assert fonts.label("a" * 90) == "a" * (LONGEST - 1) + "…"
+    assert fonts.drawable("␣the⏎") == "␣the⏎"
+    assert fonts.drawable("a\ue123\U0010fffd") == r"a\ue123\U0010fffd"
+
+
+SLOW_SEARCH_FOR_FONTS = """
+import sys, threading
+class Timer(threading.Timer):
+    start = threading.Timer.run  # at once: matplotlib warns of its search for fonts if it takes seconds
+    def __init__(self, interval, function): super().__init__(0, function)
+threading.Timer = Timer
+from sgns_cli.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["--loss"]])
+@pytest.mark.parametrize("folder", ["new", "file"])
+def test_matplotlib_says_nothing_where_it_never_ran(
+    word_run: Written, tmp_path: Path, arguments: list[str], folder: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    write_metrics(word_run.path, REPORT)
+    (tmp_path / "file").touch()  # a folder of its own that cannot be written to
+    places = {"PYTHONPATH": str(Path(__file__).parents[1]), "MPLCONFIGDIR": str(tmp_path / folder)}
+    command = [sys.executable, "-c", SLOW_SEARCH_FOR_FONTS, "plot", "-o", "x.png", "--model", word_run.path, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | places, timeout=60, check=True, capture_output=True)
+    assert done.stdout == b""
+    assert re.fullmatch(rb"note: wrote x\.png: [^\n]*\n", done.stderr)
 
 
 def test_every_label_of_a_small_map_is_drawn_as_it_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from matplotlib.axes import Axes
 
-    from sgns_cli.vectors.plot.picture import draw_picture
+    from sgns_cli.vectors.plot.map_picture import draw_map_picture
 
     written: list[tuple[str, object]] = []
     original = Axes.text
@@ -185,7 +214,7 @@ def test_every_label_of_a_small_map_is_drawn_as_it_stands(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Axes, "text", text)
     model = words(9)
-    draw_picture(make_map(model, [resolve_query(model, "word3")], k=8, top=0), tmp_path / "map.png")
+    draw_map_picture(make_map(model, [resolve_query(model, "word3")], k=8, top=0), tmp_path / "map.png")
     assert sorted(written) == [(f"word{index}", False) for index in range(9)]
 
 

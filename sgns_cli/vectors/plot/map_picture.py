@@ -31,7 +31,7 @@ GROWN = ((40, 1.4), (150, 1.2))  # labels of so few points are so much larger
 LINE = 1.25  # height of a line of text, in font sizes
 
 
-def draw_picture(shown: TokenMap, path: Path) -> None:
+def draw_map_picture(shown: TokenMap, path: Path) -> None:
     """Write `shown` as a PNG. Raises SgnsError if matplotlib is missing, or the file cannot be written."""
     texts = [shown.title, shown.subtitle, *(point.label for point in shown.points[:MOST_LABELS])]
     with publish_file(path) as hidden, open_sheet(shown.title, shown.subtitle, texts) as sheet:
@@ -109,7 +109,7 @@ def _draw_labels(
 ) -> None:
     from matplotlib.patheffects import withStroke
 
-    texts = [sheet.fonts.label(point.label) for point in shown.points[:MOST_LABELS]]
+    texts = [sheet.fonts.drawable(point.short) for point in shown.points[:MOST_LABELS]]
     roles = [point.role for point in shown.points[:MOST_LABELS]]
     grown = next((factor for few, factor in GROWN if len(shown.points) <= few), 1.0)
     in_points = {role: size * grown for role, size in SIZES.items()}
@@ -153,10 +153,9 @@ def _draw_scale(sheet: Sheet, shown: TokenMap) -> None:
     bar = sheet.add_field(BAR)
     gradient = np.linspace(0, 1, 256)[:, None]
     bar.imshow(gradient, extent=(0, width, 0, height), aspect="auto", cmap=_ramp(), origin="lower")
-    ends = (scale.low, scale.high) if scale.counted else (scale.high, scale.low)
-    ratio = ends[1] / ends[0]
+    rare, frequent = scale.ends
     for part in (0, 0.25, 0.5, 0.75, 1):
-        value = ends[0] * ratio**part
+        value = rare * (frequent / rare) ** part
         rounded = value if part in (0, 1) else float(f"{value:.2g}")
         sheet.text(left + width + 8, bottom + part * height, short(rounded), size=7, up="center")
     sheet.text(left, bottom + height + 22, scale.title.replace(" in the ", "\nin the "), size=7)
