@@ -9,8 +9,8 @@ from conftest import Written, bpe_counts, bpe_tokenizer, write_run
 
 from sgns_cli.corpus.bpe import BpeTokenizer
 from sgns_cli.corpus.whitespace import WhitespaceTokenizer
+from sgns_cli.vectors.choices import Kind
 from sgns_cli.vectors.lookup import find_words, make_candidates
-from sgns_cli.vectors.model import Kind
 from sgns_cli.vectors.opening import open_model
 
 LETTERS = {letter: ord(letter) for letter in "abcdefghijklmnopqrstuvwxyz"}
