@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.folders import exists_already, publish_file, publish_folder
+from sgns_cli.folders import publish_file, publish_folder
 from sgns_cli.vectors.choices import Dtype, FormatName, Kind, Rows
 from sgns_cli.vectors.export import projector, static_model
 from sgns_cli.vectors.export.selection import Selection, Written
@@ -87,7 +87,9 @@ def export(
         raise SgnsError(f"no token of {model.path} was trained", "add --rows all, or name another model")
     if format.files:
         if path.exists() and not (overwrite and _holds_only(path, format.files)):
-            raise _in_the_way(path, name) if overwrite else exists_already(path)
+            if overwrite:
+                raise _in_the_way(path, name)
+            raise SgnsError(f"{path} exists already", "choose another, or add --overwrite if it is an earlier export")
         with publish_folder(path, overwrite=overwrite) as hidden:
             written = format.write(hidden, selection)
     else:
