@@ -157,7 +157,9 @@ def test_an_empty_stdin_has_no_text(sgns_process, word_run: Written) -> None:
 
 def give(monkeypatch: pytest.MonkeyPatch, lines: Iterable[bytes]) -> None:
     """Let stdin have these lines."""
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=lines))
+    rest = iter(lines)
+    buffer = SimpleNamespace(read1=lambda size: next(rest, b""), readline=lambda: b"")
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer))
 
 
 def test_arrays_are_what_torchs_embedding_layers_give(sgns: Sgns, learned_run: Written) -> None:

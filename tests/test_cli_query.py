@@ -1,7 +1,12 @@
 """neighbors, as people run it."""
 
 import json
+import os
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from conftest import Result, Written
@@ -109,3 +114,25 @@ def test_an_empty_stdin_has_no_query(sgns_process, word_run: Written) -> None:
     done = sgns_process("neighbors", "-")
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: no query came on standard input" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["neighbors", "-k", "1"], ["similarity"]])
+def test_an_answer_comes_before_the_next_line_is_given(word_run: Written, project: Path, command: list[str]) -> None:
+    started = [sys.executable, "-m", "sgns_cli", *command, "-", "--json", "-q", "--model", str(word_run.path)]
+    with subprocess.Popen(
+        started, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(project)}
+    ) as process:
+        guard = threading.Timer(60, process.kill)  # reading would wait for ever
+        guard.start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in ("dog", "ball") if command[0] == "neighbors" else ("dog cat", "ball cat"):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            record = json.loads(process.stdout.readline())
+            assert line in (record.get("query"), f"{record.get('a')} {record.get('b')}")
+        process.stdin.write(b"gold" if command[0] == "neighbors" else b"gold cat")  # the last line needs no end
+        process.stdin.close()
+        assert len(process.stdout.read().splitlines()) == 1
+        guard.cancel()
+    assert process.returncode == 0

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -12,7 +12,11 @@ from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.vectors.choices import Kind
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from sgns_cli.vectors.model import Model
+
+READ_AT_ONCE = 2**16  # bytes of stdin
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON Lines.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Silence all but data and errors.")]
@@ -71,16 +75,24 @@ def texts(arguments: Iterable[str]) -> Iterator[str]:
         for line in stdin_lines():
             if isinstance(line, SgnsError):
                 raise line
-            yield line
+            if line is not None:
+                yield line
 
 
-def stdin_lines() -> Iterator[str | SgnsError]:
-    """The lines of stdin, without their ends; of one that is no text, what to say of it."""
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            what = f"standard input, line {number}: not valid UTF-8 at byte {error.start}"
-            yield SgnsError(what, "convert it to UTF-8")
-        else:
-            yield text.removesuffix("\n").removesuffix("\r")
+def stdin_lines() -> Iterator[str | SgnsError | None]:
+    """The lines of stdin, without their ends; of one that is no text, what to say of it; None where all that has come
+    so far is given, so that nobody waits for an answer to it.
+    """
+    stdin = cast("BufferedReader", sys.stdin.buffer)
+    number = 0
+    while came := stdin.read1(READ_AT_ONCE):
+        if not came.endswith(b"\n"):
+            came += stdin.readline()
+        for line in came.removesuffix(b"\n").split(b"\n"):
+            number += 1
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\r")
+            except UnicodeDecodeError as error:
+                what = f"standard input, line {number}: not valid UTF-8 at byte {error.start}"
+                yield SgnsError(what, "convert it to UTF-8")
+        yield None

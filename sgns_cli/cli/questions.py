@@ -5,13 +5,13 @@ ends with exit code 1.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import typer
 
 from sgns_cli.cli.options import stdin_lines
-from sgns_cli.console import Console
+from sgns_cli.console import Console, flush
 from sgns_cli.errors import SgnsError
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class Questions:
         """
 
         def records() -> Iterator[dict[str, object]]:
-            questions = iter(self)
-            while batch := list(islice(questions, QUESTIONS_AT_ONCE)):
+            for batch in self._batches():
                 yield from answer(batch)
+                flush()  # whoever asks line by line reads the answers so
 
         table = [name for name in columns if not (self.alone and name == "query")]
         self.console.records(records(), table=table, spare=["count", "id", "rank"])
@@ -60,7 +60,24 @@ class Questions:
             raise typer.Exit(SgnsError.exit_code)
 
     def __iter__(self) -> Iterator[Question]:
+        return (question for question in self._questions() if question is not None)
+
+    def _batches(self) -> Iterator[list[Question]]:
+        """Questions to answer together: those that have come, and not too many."""
+        batch: list[Question] = []
+        for question in chain(self._questions(), [None]):
+            if question is not None:
+                batch.append(question)
+            if batch and (question is None or len(batch) == QUESTIONS_AT_ONCE):
+                yield batch
+                batch = []
+
+    def _questions(self) -> Iterator[Question | None]:
+        """The questions; None where no more have come yet."""
         for one in self._each():
+            if one is None:
+                yield None
+                continue
             self.number += 1
             try:
                 question = self._resolve(one)
@@ -74,7 +91,7 @@ class Questions:
                 self.console.note(note)
             yield question
 
-    def _each(self) -> Iterator[Asked | SgnsError]:
+    def _each(self) -> Iterator[Asked | SgnsError | None]:
         for one in self.asked:
             if one == "-":
                 yield from stdin_lines()
