@@ -198,7 +198,7 @@ def test_compiling_is_noted_and_needs_memory(sgns, here, monkeypatch):
 
 def test_a_speed_at_which_training_diverges_is_known_before(sgns, here, monkeypatch):
     class Diverging:
-        device, threads = "cpu", 1
+        device, threads, stride = "cpu", 1, 1
 
         def train(self, epoch, start, stop):
             return np.nan, 1

@@ -11,6 +11,7 @@ from sgns_cli import run_folder
 from sgns_cli.config_file import load_config
 from sgns_cli.corpus.token_cache import cached_token_folder
 from sgns_cli.errors import SgnsError
+from sgns_cli.folders import write_json
 from sgns_cli.training import run as run_module
 from sgns_cli.training.run import prepare_run
 from sgns_cli.training.start import Request
@@ -266,9 +267,20 @@ def test_a_place_that_cannot_be_written_to_is_not_taken_for_a_running_training(s
         start("run.directory=runs/second")
 
 
-def test_rounds_of_another_length_are_not_resumed(start, monkeypatch):
-    finish(start("train.epochs=40"), stop_after=2)
-    monkeypatch.setattr("sgns_cli.training.problem.ROUND_CENTRES", 500)
+def test_a_run_goes_on_with_rounds_of_the_length_it_was_begun_with(start, monkeypatch):
+    begun, _ = finish(start("train.epochs=40"), stop_after=2)
+    monkeypatch.setattr("sgns_cli.training.problem.ROUND_CENTRES", 500)  # as another device has it
+    assert start("run.directory=runs/other").problem.span != begun.problem.span
+    resumed = start("train.epochs=40", resume=True)
+    assert resumed.problem.span == begun.problem.span
+    finish(resumed)
+    assert resumed.complete
+
+
+def test_a_step_that_does_not_fit_its_rounds_is_not_resumed(start):
+    training, _ = finish(start("train.epochs=40"), stop_after=2)
+    state = json.loads((training.checkpoint / run_folder.STATE).read_text())
+    write_json(training.checkpoint / run_folder.STATE, {**state, "round_tokens": 100})
     with pytest.raises(SgnsError, match="rounds have another length"):
         start("train.epochs=40", resume=True)
 

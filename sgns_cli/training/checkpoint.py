@@ -55,6 +55,7 @@ def save_step(
             "step": step,
             "epoch": epoch,
             "position": rounds * problem.span,
+            "round_tokens": problem.span,
             "tokens_seen": problem.tokens_seen(step),
             "tokens_total": problem.total_tokens,
             "seed": problem.train.seed,

@@ -33,26 +33,29 @@ class Engine(ABC):
 
     device: str
     threads: int
+    stride: int = 1  # rounds: stretches end at multiples of it in an epoch, or where the epoch does
     _problem: Problem
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
         """Train the rounds of corpus tokens [start, stop): the sum of the losses of their pairs, and their number."""
         rates = self._problem.learning_rates(epoch, start, stop)
-        return self._rounds(self._problem.corpus, self._problem.train.seed, epoch, start, stop, rates)
+        return self.run_rounds(self._problem.corpus, self._problem.train.seed, epoch, start, stop, rates)
 
     def evaluate(self) -> tuple[float, int]:
         """The same sums over the held-out part, with draws that never change."""
         held_out = self._problem.held_out
         if held_out is None:
             return 0.0, 0
-        return self._rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
+        return self.run_rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
 
     @abstractmethod
     def matrices(self) -> Matrices:
         """The matrices as they stand (views where the device allows)."""
 
     @abstractmethod
-    def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
+    def run_rounds(
+        self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats
+    ) -> tuple[float, int]:
         """Run the rounds of [start, stop) in a corpus at these learning rates; where there are none, nothing moves."""
 
 
@@ -150,7 +153,9 @@ class CpuEngine(Engine):
     def matrices(self) -> Matrices:
         return self._matrices
 
-    def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
+    def run_rounds(
+        self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats
+    ) -> tuple[float, int]:
         rounds = self._memory.Rounds(seed, epoch, start, stop, self._problem.span, rates)
         self._cpu.reset(self._work, rounds)
         chances, threads = self._problem.vocabulary.chances, self.threads
@@ -185,7 +190,9 @@ class ReferenceEngine(Engine):
         on_device = {name: torch.tensor(matrix, device=device) for name, matrix in matrices.items()}
         self._parameters = reference.Parameters(on_device["vectors"], on_device["contexts"], on_device.get("positions"))
 
-    def _rounds(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats) -> tuple[float, int]:
+    def run_rounds(
+        self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats
+    ) -> tuple[float, int]:
         span, negatives = self._problem.span, self._problem.model.negatives
         loss, pairs = 0.0, 0
         for number, begin in enumerate(range(start, stop, span)):

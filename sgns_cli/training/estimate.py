@@ -7,7 +7,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,6 +101,7 @@ def prepare_estimate(
     """Look at a run without making it. Raises SgnsError for what cannot be trained or resumed, or has no room."""
     setup = set_up(config, store, device=device, threads=threads)
     start, needs = setup.find_start(request or Request())
+    setup = replace(setup, problem=start.problem(setup.problem))
     return Estimate(setup, start, needs, documents=store.n_documents, tokens=len(store.tokens))
 
 

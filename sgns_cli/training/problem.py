@@ -5,7 +5,6 @@ Knows the rules that follow from the numbers (length of a round, schedule, what 
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,17 +29,12 @@ class Problem:
     vocabulary: Vocabulary
     model: ModelConfig
     train: TrainConfig
+    span: int  # corpus tokens of a round
 
-    @cached_property
+    @property
     def shared_negatives(self) -> int:
         """N: negatives that the centres of a block share, about 6 for each of K, in whole vectors of 16."""
         return math.ceil(6 * self.model.negatives / 16) * 16
-
-    @cached_property
-    def span(self) -> int:
-        """Corpus tokens of a round: so many that ROUND_CENTRES of them are kept."""
-        wanted = round(ROUND_CENTRES / max(self.vocabulary.kept_fraction, 1e-9))
-        return max(1, min(wanted, LONGEST_SPAN, self.epoch_tokens))
 
     @property
     def epoch_tokens(self) -> int:
@@ -86,8 +80,13 @@ def make_problem(
     counts: NDArray[np.int64],
     model: ModelConfig,
     train: TrainConfig,
+    *,
+    round_centres: int | None = None,
 ) -> Problem:
-    """From a token folder's arrays: ids [tokens], start offsets [documents + 1], counts by id [n_vocab]."""
+    """From a token folder's arrays: ids [tokens], start offsets [documents + 1], counts by id [n_vocab].
+
+    A round is so long that `round_centres` of its tokens are kept, on average.
+    """
     vocabulary = make_vocabulary(
         counts,
         min_count=model.min_count,
@@ -100,7 +99,9 @@ def make_problem(
     split = held_out_start(documents)
     end = len(tokens)
     held_out = Corpus(halves, words, offsets, split, end) if split < end else None
-    return Problem(Corpus(halves, words, offsets, 0, split), held_out, vocabulary, model, train)
+    wanted = round((round_centres or ROUND_CENTRES) / max(vocabulary.kept_fraction, 1e-9))
+    span = max(1, min(wanted, LONGEST_SPAN, split))
+    return Problem(Corpus(halves, words, offsets, 0, split), held_out, vocabulary, model, train, span)
 
 
 def held_out_start(documents: NDArray[np.int64]) -> int:

@@ -200,6 +200,7 @@ def prepare_run(
         holding.enter_context(locked(folder))
         check_start(config, request)
         start, _ = setup.find_start(request)
+        problem = start.problem(problem)
         matrices, more_notes = load_matrices(start, problem, tokenizer)
         new = not folder.exists() or not any(folder.iterdir())
         replaces = folder if request.overwrite and not new else None

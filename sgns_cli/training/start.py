@@ -4,7 +4,7 @@
 allocated; `load_matrices` comes last.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ class Start:
     @property
     def step(self) -> int:
         return int(self.state["step"]) if self.state else 0
+
+    def problem(self, problem: Problem) -> Problem:
+        """The problem with rounds of the length that they were begun with: on another device they may be longer."""
+        return _with_rounds_of(problem, self.state) if self.state else problem
 
 
 def run_directory(config: Config) -> Path:
@@ -120,6 +124,7 @@ def _resume(folder: Path, step: Path, config: Config, problem: Problem, fingerpr
     for name, fingerprint in fingerprints.items():
         if state.get("fingerprints", {}).get(name) != fingerprint:
             raise _cannot_resume(folder, f"the {name} is not the one it was started with", "restore it")
+    problem = _with_rounds_of(problem, state)
     if state.get("tokens_seen") != problem.tokens_seen(int(state["step"])):
         raise _cannot_resume(
             folder, "its rounds have another length than this version of sgns gives them", "use that one"
@@ -138,6 +143,11 @@ def _resume(folder: Path, step: Path, config: Config, problem: Problem, fingerpr
         )
     notes.append(f"resuming {folder} at step {state['step']:,}")
     return Start(notes, step, state)
+
+
+def _with_rounds_of(problem: Problem, state: dict[str, Any]) -> Problem:
+    span = state.get("round_tokens")
+    return replace(problem, span=span) if isinstance(span, int) and span > 0 else problem
 
 
 def _check_same_config(folder: Path, config: Config) -> None:

@@ -105,7 +105,7 @@ def train(
         if halt:
             return
         epoch, round_ = divmod(step, problem.epoch_rounds)
-        count = min(rounds, problem.epoch_rounds - round_)
+        count = min(-(-rounds // engine.stride) * engine.stride, problem.epoch_rounds - round_)
         start = round_ * problem.span
         began = time.perf_counter()
         more, new_pairs = engine.train(epoch, start, min(start + count * problem.span, problem.epoch_tokens))
