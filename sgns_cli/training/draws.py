@@ -22,12 +22,12 @@ PART_BLOCKS = 64  # a round of more blocks than this is trained in parts, one af
 PART = PART_BLOCKS * BLOCK  # centres of a part
 HELD_OUT_EPOCH = 2**32 - 1  # the draws of the held-out loss: the same in every epoch and every run
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX_2 = np.uint64(0x94D049BB133111EB)
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-_TOKENS, _NEGATIVES = np.uint64(1), np.uint64(2)
+TOKENS, NEGATIVES = np.uint64(1), np.uint64(2)
 
 
 class Corpus(NamedTuple):
@@ -63,21 +63,21 @@ class Draws(NamedTuple):
 @inline
 def mix(number: np.uint64) -> np.uint64:
     """64 bits in, 64 bits out that look random (the finalizer of SplitMix64, Steele et al. 2014)."""
-    number = (number ^ (number >> _S30)) * _MIX_1
-    number = (number ^ (number >> _S27)) * _MIX_2
+    number = (number ^ (number >> _S30)) * MIX_1
+    number = (number ^ (number >> _S27)) * MIX_2
     return number ^ (number >> _S31)
 
 
 @inline
 def stream_key(seed: int, epoch: int, stream: np.uint64) -> np.uint64:
     """The key of one stream of draws."""
-    return mix(mix(np.uint64(seed) * _GOLDEN + stream) + np.uint64(epoch) * _GOLDEN)
+    return mix(mix(np.uint64(seed) * GOLDEN + stream) + np.uint64(epoch) * GOLDEN)
 
 
 @inline
 def bits_at(key: np.uint64, counter: int) -> np.uint64:
     """The 64 random bits of a stream at a counter."""
-    return mix(key + np.uint64(counter) * _GOLDEN)
+    return mix(key + np.uint64(counter) * GOLDEN)
 
 
 @inline
@@ -129,7 +129,7 @@ def draw_round(
 
     Returns the centres as (first, last) into its arrays.
     """
-    key = stream_key(seed, epoch, _TOKENS)
+    key = stream_key(seed, epoch, TOKENS)
     document = _document_at(corpus.documents, start)
     first = at + window
     last = first
@@ -152,7 +152,7 @@ def draw_round(
         segment = last
         place = end
         document += 1
-    _draw_negatives(draws, chances, stream_key(seed, epoch, _NEGATIVES), first, last, shared, negatives_at)
+    _draw_negatives(draws, chances, stream_key(seed, epoch, NEGATIVES), first, last, shared, negatives_at)
     return first, last
 
 
@@ -211,6 +211,33 @@ def _look_ahead(
         n = _keep(draws, corpus, chances, key, place, place + 1, n, window)
         place += 1
     return n
+
+
+@jit
+def reach_of(
+    corpus: Corpus, chances: Chances, seed: int, epoch: int, start: int, stop: int, window: int
+) -> tuple[int, int]:
+    """What the windows of the tokens [start, stop) reach over: a stretch of the corpus around them.
+
+    On either side it has `window` kept tokens of the document that goes on there, or the rest of it.
+    """
+    key = stream_key(seed, epoch, TOKENS)
+    opening = max(item(corpus.documents, _document_at(corpus.documents, start)), corpus.begin)
+    closing = min(item(corpus.documents, _document_at(corpus.documents, stop - 1) + 1), corpus.end)
+    begin, missing = start, window
+    while begin > opening and missing > 0:
+        begin -= 1
+        missing -= int(_is_kept(corpus, chances, key, begin))
+    end, missing = stop, window
+    while end < closing and missing > 0:
+        missing -= int(_is_kept(corpus, chances, key, end))
+        end += 1
+    return begin, end
+
+
+@inline
+def _is_kept(corpus: Corpus, chances: Chances, key: np.uint64, place: int) -> bool:
+    return (bits_at(key, place) >> _S32) < item(chances.keep, _token(corpus, place))
 
 
 @inline

@@ -177,13 +177,14 @@ class CpuEngine(Engine):
 class ReferenceEngine(Engine):
     """The specification (kernels/reference.py) on any device of torch."""
 
-    def __init__(self, problem: Problem, matrices: Matrices, *, device: str) -> None:
+    def __init__(self, problem: Problem, matrices: Matrices, *, device: str, part: int = PART) -> None:
         import torch
 
         from sgns_cli.training.kernels import reference
 
         self.device = device
         self.threads = 1
+        self._part = part
         self._problem = problem
         self._reference = reference
         self._draws = new_draws(problem.span, problem.model.window, problem.shared_negatives)
@@ -216,13 +217,13 @@ class ReferenceEngine(Engine):
         return {name: table.cpu().numpy() for name, table in named.items() if table is not None}
 
     def _parts(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int) -> "Iterator[Round]":
-        """The draws of one round as index tensors of the reference, PART centres at a time."""
+        """The draws of one round as index tensors of the reference, a part of it at a time."""
         problem, draws = self._problem, self._draws
         window, shared = problem.model.window, problem.shared_negatives
         first, last = draw_round(draws, corpus, problem.vocabulary.chances, seed, epoch, start, stop, window, shared)
         negatives = draws.negatives.reshape(-1, shared)
-        for part in range(first, last, PART):
-            end = min(part + PART, last)
+        for part in range(first, last, self._part):
+            end = min(part + self._part, last)
             at = (part - first) // BLOCK
             yield self._round(draws, part, end, negatives[at : at + -(-(end - part) // BLOCK)])
 

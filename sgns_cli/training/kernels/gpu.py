@@ -1,0 +1,135 @@
+"""Rounds of training on a GPU, the equations of reference.py in Triton: two kernels for each part of a round.
+
+`add_deltas` computes the blocks, a program each, from the parameters as they stand, and adds what they ask for to a
+table of deltas and one of curvatures, by relaxed atomics. `move_rows` then moves each row by the sum of its deltas
+times a step that its curvature limits, and leaves zeros there. Nothing is read that is written in the same kernel, so
+a part of a round means what it means in reference.py; only the order in which float32 numbers are added is not fixed.
+
+All rows lie in one table [2R + L, D]: vectors, then contexts, then positions. A row's number there is its key; -1 is an
+empty slot. The letters are reference.py's; P outputs are handled at a time, and TILE columns of D.
+"""
+
+from typing import NamedTuple
+
+import triton
+from torch import Tensor
+
+from sgns_cli.training.draws import BLOCK
+from sgns_cli.training.kernels.gpu_block import add_deltas, move_rows
+
+_MOST_OUTPUTS = 64  # outputs of a tile: context rows, or negatives
+
+
+class Tables(NamedTuple):
+    """What is learned, and what a part of a round asks of it: zero, but within a part."""
+
+    rows: Tensor  # float32 [2R + L, D]
+    deltas: Tensor  # float32 [2R + L, D]
+    curvature: Tensor  # float32 [2R + L]
+
+
+class Draws(NamedTuple):
+    """Kept tokens, in their order, and negatives, block by block (gpu_draws.py makes them)."""
+
+    rows: Tensor  # int32 [n] training rows
+    places: Tensor  # int32 [n] rows of positions
+    low: Tensor  # int32 [n] a centre's window is low..high-1 without the centre itself
+    high: Tensor  # int32 [n]
+    negatives: Tensor  # int32 [blocks * N] training rows
+
+
+class Parts(NamedTuple):
+    """Parts of rounds, trained one after another."""
+
+    first: Tensor  # int32 [parts] the centres of a part are first..last-1 in the draws
+    last: Tensor  # int32 [parts]
+    block: Tensor  # int32 [parts] its first block
+    rate: Tensor  # float32 [parts] its learning rate
+    at: Tensor  # int32 [1] the first part of those that a kernel's `number` counts from
+
+
+class Sums(NamedTuple):
+    """What blocks report."""
+
+    losses: Tensor  # float32 [blocks] sums of the losses of their pairs, before the step
+    pairs: Tensor  # int32 [blocks]
+
+
+class Shape(NamedTuple):
+    """The numbers that the kernels are compiled for."""
+
+    width: int  # D
+    rows: int  # R
+    context_length: int  # L, 0 where positions are not learned
+    window: int
+    negatives: int  # K
+    shared: int  # N
+    precision: str = "tf32"  # of the products' factors: tf32, or ieee for float32
+
+    @property
+    def tile(self) -> int:
+        """Columns at a time: all of up to 128, else whichever tile leaves the fewest empty."""
+        if self.width <= 128:
+            return max(16, int(triton.next_power_of_2(self.width)))
+        return min((128, 64), key=lambda tile: -(-self.width // tile) * tile)
+
+
+def train_part(number: int, tables: Tables, draws: Draws, parts: Parts, sums: Sums, shape: Shape, blocks: int) -> None:
+    """Train part `parts.at + number`, of at most `blocks` blocks; a part of none is nothing."""
+    part_loss(number, tables, draws, parts, sums, shape, blocks, moves=True)
+    groups = blocks + -(-2 * shape.window // BLOCK)
+    move_rows[(groups,)](
+        number,
+        *tables,
+        *draws,
+        *parts,
+        ROWS=shape.rows,
+        PLACES=shape.context_length,
+        WINDOW=shape.window,
+        SHARED=shape.shared,
+        OUTPUTS=_outputs(shape.shared),
+        LIMIT=2 / (3 if shape.context_length else 2),
+        WIDTH=shape.width,
+        TILE=shape.tile,
+        SIZE=BLOCK,
+    )
+
+
+def part_loss(
+    number: int,
+    tables: Tables,
+    draws: Draws,
+    parts: Parts,
+    sums: Sums,
+    shape: Shape,
+    blocks: int,
+    *,
+    moves: bool = False,
+) -> None:
+    """The losses and pairs of the blocks of part `parts.at + number`; where it `moves`, their deltas too."""
+    contexts = BLOCK + 2 * shape.window
+    add_deltas[(blocks,)](
+        number,
+        *tables,
+        *draws,
+        *parts,
+        *sums,
+        ROWS=shape.rows,
+        PLACES=shape.context_length,
+        WINDOW=shape.window,
+        SHARED=shape.shared,
+        WEIGHT=shape.negatives / shape.shared,
+        CONTEXTS=_outputs(contexts),
+        CONTEXT_TILES=-(-contexts // _outputs(contexts)),
+        NEGATIVES=_outputs(shape.shared),
+        NEGATIVE_TILES=-(-shape.shared // _outputs(shape.shared)),
+        WIDTH=shape.width,
+        TILE=shape.tile,
+        SIZE=BLOCK,
+        MOVES=moves,
+        PRECISION=shape.precision,
+    )
+
+
+def _outputs(count: int) -> int:
+    return int(min(_MOST_OUTPUTS, max(16, triton.next_power_of_2(count))))

@@ -1,0 +1,99 @@
+"""The GPU engine through Triton's interpreter: its draws are those of draws.py, its kernels are the reference."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+import torch
+from problems import zipf_problem
+
+from sgns_cli.training.draws import BLOCK, draw_round, new_draws, reach_of
+from sgns_cli.training.engine import ReferenceEngine, initial_matrices
+from sgns_cli.training.kernels.gpu_draws import DeviceChances, draw_negatives, draw_stretch
+
+os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: a kernel is what it is from then on
+pytest.importorskip("triton", reason="Triton is not there, which comes for Linux only")
+
+from sgns_cli.training.gpu_engine import GpuEngine
+
+PART = 96  # centres: few, as each block takes the interpreter a tenth of a second
+
+
+def random_matrices(problem, scale=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    matrices = initial_matrices(problem)
+    for matrix in matrices.values():
+        matrix[:, : problem.model.dim] = rng.normal(scale=scale, size=(len(matrix), problem.model.dim))
+    return matrices
+
+
+def engines(problem, matrices, part=PART):
+    """The kernels, and the specification."""
+    copies = [{name: matrix.copy() for name, matrix in matrices.items()} for _ in range(2)]
+    return (
+        GpuEngine(problem, copies[0], device="cpu", part=part),
+        ReferenceEngine(problem, copies[1], device="cpu", part=part),
+    )
+
+
+def assert_same_matrices(fast, slow, before, dim):
+    for name, matrix in fast.matrices().items():
+        delta = slow.matrices()[name] - before[name]
+        assert np.abs(matrix - before[name] - delta).max() <= 1e-6 + 1e-5 * np.abs(delta).max(), name
+        assert not matrix[:, dim:].any()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("seed", [0, 2**63 + 5])
+def test_draws_on_the_device_are_those_of_the_cpu(wide, seed):
+    window, span = 7, 700
+    problem = zipf_problem(
+        documents=60, wide=wide, model={"window": window, "subsample_threshold": 1e-3}, train={"seed": seed % 2**63}
+    )
+    corpus, chances, shared = problem.corpus, problem.vocabulary.chances, problem.shared_negatives
+    chances_there = DeviceChances.of(chances, "cpu")
+    ids = (corpus.halves if corpus.words == 1 else corpus.halves.view(np.uint32)).astype(np.int64)
+    edges = [*range(1000, 5000, span), 5000]
+    seed, epoch = problem.train.seed, 3
+    begin, end = reach_of(corpus, chances, seed, epoch, edges[0], edges[-1], window)
+    stretch = draw_stretch(
+        corpus, torch.from_numpy(ids[begin:end]), begin, chances_there, seed, epoch, edges, window
+    )
+    for start, stop, first, last in zip(edges, edges[1:], stretch.bounds, stretch.bounds[1:], strict=False):
+        draws = new_draws(span, window, shared)
+        begins, ends = draw_round(draws, corpus, chances, seed, epoch, start, stop, window, shared)
+        assert last - first == ends - begins > 0
+        shift = first - begins
+        around = slice(int(draws.low[begins:ends].min()), int(draws.high[begins:ends].max()))
+        there = slice(around.start + shift, around.stop + shift)
+        assert stretch.rows[there].tolist() == draws.rows[around].tolist()
+        assert stretch.places[there].tolist() == draws.places[around].tolist()
+        assert stretch.offsets[first:last].tolist() == draws.offsets[begins:ends].tolist()
+        assert stretch.low[first:last].tolist() == (draws.low[begins:ends] + shift).tolist()
+        assert stretch.high[first:last].tolist() == (draws.high[begins:ends] + shift).tolist()
+        negatives = draw_negatives(chances_there, stretch.places[first:last:BLOCK], seed, epoch, shared)
+        assert negatives.flatten().tolist() == draws.negatives[: negatives.numel()].tolist()
+
+
+CASES = [
+    {"dim": 6, "window": 5, "negatives": 5},
+    {"dim": 100, "window": 5, "negatives": 5, "positions": "learned", "context_length": 9},
+    {"dim": 128, "window": 2, "negatives": 1},
+    {"dim": 300, "window": 7, "negatives": 8, "positions": "learned", "context_length": 40},  # columns in tiles
+    {"dim": 33, "window": 1, "negatives": 3},
+    {"dim": 16, "window": 40, "negatives": 20},  # outputs in tiles
+    {"dim": 1, "window": 17, "negatives": 11},
+]
+
+
+@pytest.mark.parametrize("model", CASES, ids=lambda model: f"dim{model['dim']}-window{model['window']}")
+def test_the_kernels_compute_the_deltas_of_the_reference(model):
+    problem = zipf_problem(model={"min_count": 1, "subsample_threshold": 3e-2, **model}, tokens=700, documents=40)
+    matrices = random_matrices(problem, scale=0.8 / math.sqrt(model["dim"]))
+    fast, slow = engines(problem, matrices)
+    close = {"rel": 1e-5, "abs": 1e-6}
+    assert fast.evaluate() == pytest.approx(slow.evaluate(), **close)
+    stop = min(problem.span, 500)
+    assert fast.train(0, 0, stop) == pytest.approx(slow.train(0, 0, stop), **close)
+    assert_same_matrices(fast, slow, matrices, model["dim"])
