@@ -57,9 +57,7 @@ def test_draws_on_the_device_are_those_of_the_cpu(wide, seed):
     edges = [*range(1000, 5000, span), 5000]
     seed, epoch = problem.train.seed, 3
     begin, end = reach_of(corpus, chances, seed, epoch, edges[0], edges[-1], window)
-    stretch = draw_stretch(
-        corpus, torch.from_numpy(ids[begin:end]), begin, chances_there, seed, epoch, edges, window
-    )
+    stretch = draw_stretch(corpus, torch.from_numpy(ids[begin:end]), begin, chances_there, seed, epoch, edges, window)
     for start, stop, first, last in zip(edges, edges[1:], stretch.bounds, stretch.bounds[1:], strict=False):
         draws = new_draws(span, window, shared)
         begins, ends = draw_round(draws, corpus, chances, seed, epoch, start, stop, window, shared)

@@ -237,7 +237,38 @@ def reach_of(
 
 @inline
 def _is_kept(corpus: Corpus, chances: Chances, key: np.uint64, place: int) -> bool:
-    return (bits_at(key, place) >> _S32) < item(chances.keep, _token(corpus, place))
+    return bool((bits_at(key, place) >> _S32) < item(chances.keep, _token(corpus, place)))
+
+
+@jit
+def count_kept(
+    by_row: NDArray[np.int64],
+    by_position: NDArray[np.int64],
+    corpus: Corpus,
+    chances: Chances,
+    seed: int,
+    epoch: int,
+    start: int,
+    stop: int,
+) -> None:
+    """Add the kept tokens of [start, stop) to the counts by training row [R], and to those by position in a document,
+    modulo their number [context_length], which may be 0.
+    """
+    key = stream_key(seed, epoch, TOKENS)
+    document = _document_at(corpus.documents, start)
+    place = start
+    while place < stop:
+        opening = item(corpus.documents, document)
+        end = min(item(corpus.documents, document + 1), stop)
+        for at in range(place, end):
+            kept = int(_is_kept(corpus, chances, key, at))
+            row = max(item(chances.rows, _token(corpus, at)), 0)  # what is not trained is never kept
+            put(by_row, row, item(by_row, row) + kept)
+            if by_position.size:
+                position = (at - opening) % by_position.size
+                put(by_position, position, item(by_position, position) + kept)
+        place = end
+        document += 1
 
 
 @inline

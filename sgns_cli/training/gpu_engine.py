@@ -23,7 +23,8 @@ from sgns_cli.training.problem import Problem
 STRETCH = 2**21  # corpus tokens drawn at a time, about
 MOST_ROUNDS = 512  # of a stretch
 LAUNCHED = 32  # parts of rounds in a CUDA graph
-WORK = 400 * 2**20  # bytes on the device beside the tables, at most: draws of two stretches and what makes them
+ROUND_CENTRES = 4096  # kept tokens in a round, on average: as good as a quarter of that (bench/README.md)
+PART = 2 * ROUND_CENTRES  # centres of a part
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,15 @@ class GpuEngine(Engine):
     threads = 1
 
     def __init__(
-        self, problem: Problem, matrices: Matrices, *, device: str, part: int, precision: str = "tf32"
+        self,
+        problem: Problem,
+        matrices: Matrices,
+        *,
+        device: str,
+        part: int = PART,
+        options: gpu.Options | None = None,
     ) -> None:
-        """`part` centres of a round are trained at once; `precision` is that of factors, tf32 or ieee."""
+        """`part` centres of a round are trained at once."""
         self.device, self._cuda = device, torch.device(device).type == "cuda"
         if self._cuda:
             torch.cuda.set_device(torch.device(device).index or 0)
@@ -69,12 +76,12 @@ class GpuEngine(Engine):
             window=model.window,
             negatives=model.negatives,
             shared=problem.shared_negatives,
-            precision=precision,
+            options=options or gpu.Options(),
         )
         self._rounds = max(1, min(STRETCH // problem.span, MOST_ROUNDS))  # of a stretch
         self._at_once = LAUNCHED if self._cuda else 1
         self._make_room(self._rounds * problem.span)
-        self._drawing = torch.cuda.Stream() if self._cuda else None
+        self._drawing = torch.cuda.Stream() if self._cuda else None  # type: ignore[no-untyped-call]
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def matrices(self) -> Matrices:
@@ -82,7 +89,7 @@ class GpuEngine(Engine):
 
     def tables(self) -> dict[str, Tensor]:
         """The matrices on the device, as views."""
-        return dict(zip(self._sizes, self._tables.rows.split(list(self._sizes.values())), strict=True))
+        return dict(zip(self._sizes, torch.split(self._tables.rows, list(self._sizes.values())), strict=True))
 
     def run_rounds(
         self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats

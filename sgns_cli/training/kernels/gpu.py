@@ -11,13 +11,19 @@ empty slot. The letters are reference.py's; P outputs are handled at a time, and
 
 from typing import NamedTuple
 
-import triton
 from torch import Tensor
 
 from sgns_cli.training.draws import BLOCK
 from sgns_cli.training.kernels.gpu_block import add_deltas, move_rows
 
-_MOST_OUTPUTS = 64  # outputs of a tile: context rows, or negatives
+
+class Options(NamedTuple):
+    """How the kernels compute, which changes no result but for rounding."""
+
+    precision: str = "tf32"  # of the products' factors: tf32, or ieee for float32
+    columns: int = 64  # of a row at a time, at most: factors of more of them do not fit into registers
+    outputs: int = 64  # context rows, and negatives, at a time, at most
+    warps: int = 8  # to a block
 
 
 class Tables(NamedTuple):
@@ -64,14 +70,22 @@ class Shape(NamedTuple):
     window: int
     negatives: int  # K
     shared: int  # N
-    precision: str = "tf32"  # of the products' factors: tf32, or ieee for float32
+    options: Options = Options()
 
     @property
     def tile(self) -> int:
-        """Columns at a time: all of up to 128, else whichever tile leaves the fewest empty."""
-        if self.width <= 128:
-            return max(16, int(triton.next_power_of_2(self.width)))
-        return min((128, 64), key=lambda tile: -(-self.width // tile) * tile)
+        """Columns at a time."""
+        return min(self.options.columns, max(16, _power_of_2(self.width)))
+
+    @property
+    def contexts(self) -> int:
+        """Context rows at a time."""
+        return min(self.options.outputs, _power_of_2(BLOCK + 2 * self.window))
+
+    @property
+    def outputs(self) -> int:
+        """Negatives at a time."""
+        return min(self.options.outputs, _power_of_2(self.shared))
 
 
 def train_part(number: int, tables: Tables, draws: Draws, parts: Parts, sums: Sums, shape: Shape, blocks: int) -> None:
@@ -87,7 +101,7 @@ def train_part(number: int, tables: Tables, draws: Draws, parts: Parts, sums: Su
         PLACES=shape.context_length,
         WINDOW=shape.window,
         SHARED=shape.shared,
-        OUTPUTS=_outputs(shape.shared),
+        NEGATIVES=shape.outputs,
         LIMIT=2 / (3 if shape.context_length else 2),
         WIDTH=shape.width,
         TILE=shape.tile,
@@ -107,7 +121,7 @@ def part_loss(
     moves: bool = False,
 ) -> None:
     """The losses and pairs of the blocks of part `parts.at + number`; where it `moves`, their deltas too."""
-    contexts = BLOCK + 2 * shape.window
+    context_tiles = -(-(BLOCK + 2 * shape.window) // shape.contexts)
     add_deltas[(blocks,)](
         number,
         *tables,
@@ -119,17 +133,19 @@ def part_loss(
         WINDOW=shape.window,
         SHARED=shape.shared,
         WEIGHT=shape.negatives / shape.shared,
-        CONTEXTS=_outputs(contexts),
-        CONTEXT_TILES=-(-contexts // _outputs(contexts)),
-        NEGATIVES=_outputs(shape.shared),
-        NEGATIVE_TILES=-(-shape.shared // _outputs(shape.shared)),
+        CONTEXTS=shape.contexts,
+        CONTEXT_TILES=context_tiles,
+        NEGATIVES=shape.outputs,
+        OUTPUT_TILES=max(context_tiles, -(-shape.shared // shape.outputs)),
         WIDTH=shape.width,
         TILE=shape.tile,
         SIZE=BLOCK,
         MOVES=moves,
-        PRECISION=shape.precision,
+        PRECISION=shape.options.precision,
+        num_warps=shape.options.warps,
     )
 
 
-def _outputs(count: int) -> int:
-    return int(min(_MOST_OUTPUTS, max(16, triton.next_power_of_2(count))))
+def _power_of_2(number: int) -> int:
+    """The next one: tensors of Triton have no other sizes."""
+    return 1 << (number - 1).bit_length()

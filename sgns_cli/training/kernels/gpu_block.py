@@ -4,8 +4,8 @@ The equations are those of reference.py, the letters too. A row's key is its num
 slot. P outputs are handled at a time, and TILE columns of D, so that any window, number of negatives and dim will do.
 """
 
-# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call"
-# ruff: noqa: ANN001, ANN201, ANN202, C901 - the types here are Triton's, not Python's
+# mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,untyped-decorator"
+# ruff: noqa: ANN001, ANN201, ANN202 - the types here are Triton's, not Python's
 import triton
 import triton.language as tl
 
@@ -34,74 +34,24 @@ def _inputs(table, centres, places, columns, WIDTH: tl.constexpr, PLACES: tl.con
 
 
 @triton.jit
-def _train_outputs(
-    table,
-    deltas,
-    curvature,
-    outputs,  # [P] keys
-    weights,  # [B, P]
-    x,  # [B, TILE] input rows, where one tile has them whole
-    x_norm,  # [B] squared
-    x_delta,  # [B, TILE] likewise, what the centres have been asked for by outputs before
-    x_bend,  # [B]
-    loss,  # [B]
-    centres,
-    places,
-    SIGN: tl.constexpr,  # 1 for contexts, -1 for negatives
-    WIDTH: tl.constexpr,
-    PLACES: tl.constexpr,
-    TILE: tl.constexpr,
-    SIZE: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    MOVES: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """Some outputs of a block: their deltas and curvatures are added to the tables, the centres' are returned."""
-    columns = tl.arange(0, TILE)
-    scores = tl.zeros([SIZE, OUTPUTS], tl.float32)
-    norm = tl.zeros([OUTPUTS], tl.float32)
-    o = _load(table, outputs, columns, WIDTH)
-    for start in tl.static_range(0, WIDTH, TILE):
-        if WIDTH > TILE:
-            x = _inputs(table, centres, places, start + columns, WIDTH, PLACES)
-            o = _load(table, outputs, start + columns, WIDTH)
-        scores = tl.dot(x, tl.trans(o), scores, input_precision=PRECISION)
-        norm += tl.sum(o * o, 1)
-
-    signed = SIGN * scores
-    decay = tl.exp(-tl.abs(scores))
-    loss += tl.sum(weights * (tl.maximum(-signed, 0.0) + tl.log(1.0 + decay)), 1)
-    if MOVES:
-        gradient = SIGN * weights * tl.where(signed > 0, decay, 1.0) / (1.0 + decay)
-        # tanh(s/2) / (2 s), by its series where the quotient loses digits
-        quotient = (1.0 - decay) / (1.0 + decay) / (2.0 * tl.maximum(tl.abs(scores), 0.01))
-        bend = weights * tl.where(tl.abs(scores) < 0.1, 0.25 - scores * scores / 48.0, quotient)
-        x_bend += tl.sum(bend * norm[None, :], 1)
-        o_bend = tl.sum(bend * x_norm[:, None], 0)
-        tl.atomic_add(curvature + outputs, o_bend, mask=outputs >= 0, sem="relaxed")
-        for start in tl.static_range(0, WIDTH, TILE):
-            if WIDTH > TILE:
-                x = _inputs(table, centres, places, start + columns, WIDTH, PLACES)
-                o = _load(table, outputs, start + columns, WIDTH)
-            o_delta = tl.dot(tl.trans(gradient), x, input_precision=PRECISION)
-            _add(deltas, outputs, start + columns, o_delta, WIDTH)
-            if WIDTH > TILE:
-                delta = tl.dot(gradient, o, input_precision=PRECISION)
-                _add(deltas, centres, start + columns, delta, WIDTH)
-                if PLACES > 0:
-                    _add(deltas, places, start + columns, delta, WIDTH)
-            else:
-                x_delta = tl.dot(gradient, o, x_delta, input_precision=PRECISION)
-    return x_delta, x_bend, loss
-
-
-@triton.jit
-def _contexts_of(rows, corner, column, low, high, own):
-    """Which columns of context rows lie in each centre's window [B, P], and their training rows, -1 if in none."""
-    at = corner + column
+def _contexts_of(rows, at, low, high, own):
+    """Which of the tokens `at` lie in each centre's window [B, P], and their training rows [P], -1 if in none."""
     in_window = (at[None, :] >= low[:, None]) & (at[None, :] < high[:, None]) & (at[None, :] != own[:, None])
     needed = tl.max(in_window.to(tl.int32), 0) > 0
     return in_window.to(tl.float32), tl.load(rows + at, mask=needed, other=-1)
+
+
+@triton.jit
+def _judge(scores, weights, SIGN: tl.constexpr):
+    """What the loss asks of scores: the gradient downhill, the curvature, and the losses; SIGN -1 for negatives."""
+    signed = SIGN * scores
+    decay = tl.exp(-tl.abs(scores))
+    loss = weights * (tl.maximum(-signed, 0.0) + tl.log(1.0 + decay))
+    gradient = SIGN * weights * tl.where(signed > 0, decay, 1.0) / (1.0 + decay)
+    # tanh(s/2) / (2 s), by its series where the quotient loses digits
+    quotient = (1.0 - decay) / (1.0 + decay) / (2.0 * tl.maximum(tl.abs(scores), 0.01))
+    bend = weights * tl.where(tl.abs(scores) < 0.1, 0.25 - scores * scores / 48.0, quotient)
+    return gradient, bend, loss
 
 
 @triton.jit(do_not_specialize=["number"])
@@ -130,20 +80,19 @@ def add_deltas(
     CONTEXTS: tl.constexpr,
     CONTEXT_TILES: tl.constexpr,
     NEGATIVES: tl.constexpr,
-    NEGATIVE_TILES: tl.constexpr,
+    OUTPUT_TILES: tl.constexpr,
     WIDTH: tl.constexpr,
     TILE: tl.constexpr,
     SIZE: tl.constexpr,
     MOVES: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """A block of a part, by one program: see `part_loss`."""
+    """A block of a part, by one program: its contexts and negatives a tile of each at a time. See `part_loss`."""
     part = tl.load(parts_at) + number
     first = tl.load(part_first + part) + tl.program_id(0) * SIZE
     last = tl.load(part_last + part)
     if first < last:
         block = tl.load(part_block + part) + tl.program_id(0)
-        columns = tl.arange(0, TILE)
         own = first + tl.arange(0, SIZE)
         real = own < last
         centres = tl.load(rows + own, mask=real, other=-1)
@@ -153,85 +102,69 @@ def add_deltas(
         window_low = tl.load(low + own, mask=real, other=0)
         window_high = tl.load(high + own, mask=real, other=0)
         contexts = tl.where(real, window_high - window_low - 1, 0)
-
-        x = _inputs(table, centres, place_keys, columns, WIDTH, PLACES)
-        x_norm = tl.sum(x * x, 1)
-        for start in tl.static_range(TILE, WIDTH, TILE):
-            more = _inputs(table, centres, place_keys, start + columns, WIDTH, PLACES)
-            x_norm += tl.sum(more * more, 1)
-        x_delta = tl.zeros([SIZE, TILE], tl.float32)
-        x_bend = tl.zeros([SIZE], tl.float32)
         loss = tl.zeros([SIZE], tl.float32)
 
-        corner = first - WINDOW  # the draw at context row 0
-        for tile in range(CONTEXT_TILES):
-            column = tile * CONTEXTS + tl.arange(0, CONTEXTS)
-            in_window, context_rows = _contexts_of(rows, corner, column, window_low, window_high, own)
-            keys = tl.where(context_rows >= 0, context_rows + ROWS, -1)
-            x_delta, x_bend, loss = _train_outputs(
-                table,
-                deltas,
-                curvature,
-                keys,
-                in_window,
-                x,
-                x_norm,
-                x_delta,
-                x_bend,
-                loss,
-                centres,
-                place_keys,
-                1,
-                WIDTH,
-                PLACES,
-                TILE,
-                SIZE,
-                CONTEXTS,
-                MOVES,
-                PRECISION,
-            )
-        for tile in range(NEGATIVE_TILES):
+        for tile in range(OUTPUT_TILES):
+            around = first - WINDOW + tile * CONTEXTS + tl.arange(0, CONTEXTS)
+            in_window, context_rows = _contexts_of(rows, around, window_low, window_high, own)
+            context_keys = tl.where(context_rows >= 0, context_rows + ROWS, -1)
             slot = tile * NEGATIVES + tl.arange(0, NEGATIVES)
-            negative = tl.load(negatives + block.to(tl.int64) * SHARED + slot, mask=slot < SHARED, other=-1)
+            negative_rows = tl.load(negatives + block.to(tl.int64) * SHARED + slot, mask=slot < SHARED, other=-2)
+            negative_keys = tl.where(negative_rows >= 0, negative_rows + ROWS, -1)
             clashes = tl.zeros([SIZE, NEGATIVES], tl.float32)
-            for context_tile in range(CONTEXT_TILES):
-                column = context_tile * CONTEXTS + tl.arange(0, CONTEXTS)
-                in_window, context_rows = _contexts_of(rows, corner, column, window_low, window_high, own)
-                clash = (context_rows[:, None] == negative[None, :]) & (negative[None, :] >= 0)
-                clashes = tl.dot(in_window, clash.to(tl.float32), clashes)  # counts: exact in any precision
-            weights = tl.where(negative[None, :] >= 0, (contexts[:, None] - clashes) * WEIGHT, 0.0)
-            x_delta, x_bend, loss = _train_outputs(
-                table,
-                deltas,
-                curvature,
-                tl.where(negative >= 0, negative + ROWS, -1),
-                weights,
-                x,
-                x_norm,
-                x_delta,
-                x_bend,
-                loss,
-                centres,
-                place_keys,
-                -1,
-                WIDTH,
-                PLACES,
-                TILE,
-                SIZE,
-                NEGATIVES,
-                MOVES,
-                PRECISION,
-            )
+            for other in range(CONTEXT_TILES):
+                around = first - WINDOW + other * CONTEXTS + tl.arange(0, CONTEXTS)
+                of_tile, rows_of_tile = _contexts_of(rows, around, window_low, window_high, own)
+                clash = (rows_of_tile[:, None] == negative_rows[None, :]).to(tl.float32)
+                clashes = tl.dot(of_tile, clash, clashes)  # counts: exact in any precision
+            weights = tl.where(slot[None, :] < SHARED, (contexts[:, None] - clashes) * WEIGHT, 0.0)
+
+            context_scores = tl.zeros([SIZE, CONTEXTS], tl.float32)
+            negative_scores = tl.zeros([SIZE, NEGATIVES], tl.float32)
+            x_norm = tl.zeros([SIZE], tl.float32)
+            context_norm = tl.zeros([CONTEXTS], tl.float32)
+            negative_norm = tl.zeros([NEGATIVES], tl.float32)
+            for start in tl.static_range(0, WIDTH, TILE):
+                columns = start + tl.arange(0, TILE)
+                x = _inputs(table, centres, place_keys, columns, WIDTH, PLACES)
+                o = _load(table, context_keys, columns, WIDTH)
+                n = _load(table, negative_keys, columns, WIDTH)
+                context_scores = tl.dot(x, tl.trans(o), context_scores, input_precision=PRECISION)
+                negative_scores = tl.dot(x, tl.trans(n), negative_scores, input_precision=PRECISION)
+                x_norm += tl.sum(x * x, 1)
+                context_norm += tl.sum(o * o, 1)
+                negative_norm += tl.sum(n * n, 1)
+
+            context_gradient, context_bend, context_loss = _judge(context_scores, in_window, 1)
+            negative_gradient, negative_bend, negative_loss = _judge(negative_scores, weights, -1)
+            loss += tl.sum(context_loss, 1) + tl.sum(negative_loss, 1)
+            if MOVES:
+                bend = tl.sum(context_bend * context_norm[None, :], 1) + tl.sum(
+                    negative_bend * negative_norm[None, :], 1
+                )
+                tl.atomic_add(curvature + centres, bend, mask=real, sem="relaxed")
+                if PLACES > 0:
+                    tl.atomic_add(curvature + place_keys, bend, mask=real, sem="relaxed")
+                bend = tl.sum(context_bend * x_norm[:, None], 0)
+                tl.atomic_add(curvature + context_keys, bend, mask=context_keys >= 0, sem="relaxed")
+                bend = tl.sum(negative_bend * x_norm[:, None], 0)
+                tl.atomic_add(curvature + negative_keys, bend, mask=negative_keys >= 0, sem="relaxed")
+                for start in tl.static_range(0, WIDTH, TILE):
+                    columns = start + tl.arange(0, TILE)
+                    x = _inputs(table, centres, place_keys, columns, WIDTH, PLACES)
+                    o = _load(table, context_keys, columns, WIDTH)
+                    n = _load(table, negative_keys, columns, WIDTH)
+                    delta = tl.dot(context_gradient, o, input_precision=PRECISION)
+                    delta = tl.dot(negative_gradient, n, delta, input_precision=PRECISION)
+                    _add(deltas, centres, columns, delta, WIDTH)
+                    if PLACES > 0:
+                        _add(deltas, place_keys, columns, delta, WIDTH)
+                    delta = tl.dot(tl.trans(context_gradient), x, input_precision=PRECISION)
+                    _add(deltas, context_keys, columns, delta, WIDTH)
+                    delta = tl.dot(tl.trans(negative_gradient), x, input_precision=PRECISION)
+                    _add(deltas, negative_keys, columns, delta, WIDTH)
         tl.store(losses + block, tl.sum(loss, 0))
         tl.store(pairs + block, tl.sum(contexts, 0))
-        if MOVES:
-            tl.atomic_add(curvature + centres, x_bend, mask=real, sem="relaxed")
-            if PLACES > 0:
-                tl.atomic_add(curvature + place_keys, x_bend, mask=real, sem="relaxed")
-            if WIDTH <= TILE:
-                _add(deltas, centres, columns, x_delta, WIDTH)
-                if PLACES > 0:
-                    _add(deltas, place_keys, columns, x_delta, WIDTH)
 
 
 @triton.jit
@@ -271,7 +204,7 @@ def move_rows(
     PLACES: tl.constexpr,
     WINDOW: tl.constexpr,
     SHARED: tl.constexpr,
-    OUTPUTS: tl.constexpr,
+    NEGATIVES: tl.constexpr,
     LIMIT: tl.constexpr,
     WIDTH: tl.constexpr,
     TILE: tl.constexpr,
@@ -294,8 +227,8 @@ def move_rows(
             _move(table, deltas, curvature, place, rate, LIMIT, WIDTH, TILE)
     if first + program * SIZE < last:
         block = tl.load(part_block + part) + program
-        for start in range(0, SHARED, OUTPUTS):
-            slot = start + tl.arange(0, OUTPUTS)
+        for start in range(0, SHARED, NEGATIVES):
+            slot = start + tl.arange(0, NEGATIVES)
             negative = tl.load(negatives + block.to(tl.int64) * SHARED + slot, mask=slot < SHARED, other=-1)
             key = tl.where(negative >= 0, negative + ROWS, -1)
             _move(table, deltas, curvature, key, rate, LIMIT, WIDTH, TILE)
