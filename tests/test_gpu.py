@@ -2,6 +2,10 @@
 
 import math
 import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from sgns_cli.training.kernels.gpu_draws import DeviceChances, draw_negatives, d
 os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: a kernel is what it is from then on
 pytest.importorskip("triton", reason="Triton is not there, which comes for Linux only")
 
+from sgns_cli.training import engine, gpu_engine
 from sgns_cli.training.gpu_engine import GpuEngine
 
 PART = 96  # centres: few, as each block takes the interpreter a tenth of a second
@@ -78,7 +83,7 @@ CASES = [
     {"dim": 6, "window": 5, "negatives": 5},
     {"dim": 100, "window": 5, "negatives": 5, "positions": "learned", "context_length": 9},
     {"dim": 128, "window": 2, "negatives": 1},
-    {"dim": 300, "window": 7, "negatives": 8, "positions": "learned", "context_length": 40},  # columns in tiles
+    {"dim": 200, "window": 7, "negatives": 8, "positions": "learned", "context_length": 40},  # columns in tiles
     {"dim": 33, "window": 1, "negatives": 3},
     {"dim": 16, "window": 40, "negatives": 20},  # outputs in tiles
     {"dim": 1, "window": 17, "negatives": 11},
@@ -87,11 +92,81 @@ CASES = [
 
 @pytest.mark.parametrize("model", CASES, ids=lambda model: f"dim{model['dim']}-window{model['window']}")
 def test_the_kernels_compute_the_deltas_of_the_reference(model):
-    problem = zipf_problem(model={"min_count": 1, "subsample_threshold": 3e-2, **model}, tokens=700, documents=40)
+    problem = zipf_problem(model={"min_count": 1, "subsample_threshold": 3e-2, **model}, tokens=500, documents=30)
     matrices = random_matrices(problem, scale=0.8 / math.sqrt(model["dim"]))
     fast, slow = engines(problem, matrices)
     close = {"rel": 1e-5, "abs": 1e-6}
     assert fast.evaluate() == pytest.approx(slow.evaluate(), **close)
-    stop = min(problem.span, 500)
+    stop = min(problem.span, 400)
     assert fast.train(0, 0, stop) == pytest.approx(slow.train(0, 0, stop), **close)
     assert_same_matrices(fast, slow, matrices, model["dim"])
+
+
+def test_rounds_in_parts_and_stretches_are_those_of_the_reference(monkeypatch):
+    problem = zipf_problem(tokens=900, documents=30, wide=True, model={"subsample_threshold": 0.1, "negatives": 2})
+    problem = replace(problem, span=190)  # 5 rounds: of two parts each, the last shorter
+    monkeypatch.setattr(gpu_engine, "STRETCH", 2 * 190)
+    matrices = random_matrices(problem)
+    fast, slow = engines(problem, matrices)
+    sums = [fast.train(1, 0, 380), fast.train(1, 380, problem.epoch_tokens)]
+    expected = slow.train(1, 0, problem.epoch_tokens)
+    assert tuple(map(sum, zip(*sums, strict=True))) == pytest.approx(expected, rel=1e-5)
+    assert_same_matrices(fast, slow, matrices, problem.model.dim)
+    assert not fast._tables.deltas.any()
+    assert not fast._tables.curvature.any()
+
+
+def test_rounds_that_keep_nothing_train_nothing():
+    problem = zipf_problem(types=3, tokens=3000, model={"subsample_threshold": 1e-12})
+    matrices = random_matrices(problem)
+    fast = engines(problem, matrices)[0]
+    assert fast.train(0, 0, problem.epoch_tokens) == (0.0, 0)
+    assert all((fast.matrices()[name] == matrix).all() for name, matrix in matrices.items())
+
+
+def test_matrices_that_lose_their_numbers_say_so():
+    """A curvature that is no number must not stop a row from becoming one too."""
+    problem = zipf_problem(tokens=300, documents=5)
+    matrices = random_matrices(problem)
+    matrices["contexts"][0] = np.nan
+    fast = engines(problem, matrices)[0]
+    loss, pairs = fast.train(0, 0, problem.epoch_tokens)
+    assert pairs > 0
+    assert math.isnan(loss)
+    assert np.isnan(fast.matrices()["vectors"]).any()
+
+
+def test_each_device_has_its_kernel(monkeypatch):
+    kernels = [engine.kernel_of(device) for device in ("cpu", "cuda", "cuda:1", "mps")]
+    assert kernels == ["cpu", "gpu", "gpu", "reference"]
+    assert engine.round_centres("cuda") == 4 * engine.round_centres("cpu") == 4 * engine.round_centres("mps")
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    assert engine.kernel_of("cuda") == "reference"
+
+
+def test_what_the_device_must_have_room_for():
+    problem = zipf_problem(model={"negatives": 20})
+    fast = engines(problem, initial_matrices(problem), part=gpu_engine.PART)[0]
+    groups = (fast._tables, fast._draws, fast._parts, fast._sums)
+    held = sum(tensor.numel() * tensor.element_size() for group in groups for tensor in group)
+    assert held < engine.device_bytes(problem, "cuda")  # bench/gpu.py compares it with what a GPU came to hold
+    assert engine.device_bytes(problem, "mps") == engine.matrix_bytes(problem)
+
+
+def test_the_kernels_compile_for_a_gpu(tmp_path):
+    """To machine code, which needs no GPU; in a process of its own, as kernels are interpreted in this one."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment |= {"TRITON_CACHE_DIR": str(tmp_path), "TRITON_DEFAULT_FP_FUSION": "1"}
+    script = Path(__file__).with_name("gpu_compile.py")
+    done = subprocess.run([sys.executable, script, "90"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sizes = dict(line.split() for line in done.stdout.splitlines())
+    assert sizes.keys() == {"add_deltas", "move_rows"}
+    assert all(int(shared) <= 48 * 1024 for shared in sizes.values())  # bytes that every GPU has for a program
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_on_a_gpu_the_kernels_are_the_reference():
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    bench = Path(__file__).parents[1] / "bench" / "gpu.py"
+    subprocess.run([sys.executable, bench, "--only", "parity"], env=environment, check=True)

@@ -7,6 +7,7 @@ Both start from the same rows, follow the same draws and the same rounds; which 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +16,11 @@ from numpy.typing import NDArray
 from sgns_cli.errors import SgnsError
 from sgns_cli.training.compiled import aligned_zeros
 from sgns_cli.training.draws import BLOCK, HELD_OUT_EPOCH, PART, Corpus, Draws, draw_round, new_draws
-from sgns_cli.training.problem import ROUND_CENTRES, Problem
+from sgns_cli.training.problem import GPU_ROUND_CENTRES, ROUND_CENTRES, Problem
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from sgns_cli.training.kernels.cpu_memory import Objective
     from sgns_cli.training.kernels.reference import Round
 
@@ -51,6 +54,12 @@ class Engine(ABC):
     @abstractmethod
     def matrices(self) -> Matrices:
         """The matrices as they stand (views where the device allows)."""
+
+    def tables(self) -> "dict[str, Tensor]":
+        """The matrices on the device, as views: what is written into them is trained on."""
+        import torch
+
+        return {name: torch.from_numpy(matrix) for name, matrix in self.matrices().items()}
 
     @abstractmethod
     def run_rounds(
@@ -105,11 +114,37 @@ def _padded_width(dim: int) -> int:
     return -(-dim // 16) * 16
 
 
-def make_engine(problem: Problem, matrices: Matrices, device: str, threads: int) -> Engine:
-    """The engine for a device: on the CPU its kernel with so many threads, else the reference."""
+def kernel_of(device: str) -> str:
+    """Which kernel trains on a device: `cpu`, `gpu`, or `reference`, which runs on any and is many times slower."""
     if device == "cpu":
+        return "cpu"
+    return "gpu" if device.startswith("cuda") and find_spec("triton") is not None else "reference"
+
+
+def make_engine(problem: Problem, matrices: Matrices, device: str, threads: int) -> Engine:
+    """The engine for a device; on the CPU with so many threads."""
+    kernel = kernel_of(device)
+    if kernel == "cpu":
         return CpuEngine(problem, matrices, threads)
+    if kernel == "gpu":
+        from sgns_cli.training.gpu_engine import GpuEngine
+
+        return GpuEngine(problem, matrices, device=device)
     return ReferenceEngine(problem, matrices, device=device)
+
+
+def round_centres(device: str) -> int:
+    """How many kept tokens a round has on average, in a run that begins on a device."""
+    return GPU_ROUND_CENTRES if kernel_of(device) == "gpu" else ROUND_CENTRES
+
+
+def device_bytes(problem: Problem, device: str) -> int:
+    """What a device other than the CPU has to have room for, at most."""
+    if kernel_of(device) != "gpu":
+        return matrix_bytes(problem)
+    from sgns_cli.training.gpu_engine import work_bytes
+
+    return 2 * matrix_bytes(problem) + work_bytes(problem)
 
 
 def useful_threads(device: str, threads: int) -> int:
@@ -119,7 +154,7 @@ def useful_threads(device: str, threads: int) -> int:
 
 def must_compile(device: str) -> bool:
     """Whether the engine for a device has to be compiled first, which takes a while."""
-    if device != "cpu":
+    if kernel_of(device) != "cpu":
         return False
     from sgns_cli.training.compiled import is_compiled
     from sgns_cli.training.kernels.cpu import run_rounds
@@ -208,13 +243,16 @@ class ReferenceEngine(Engine):
         return loss, pairs
 
     def matrices(self) -> Matrices:
+        return {name: table.cpu().numpy() for name, table in self.tables().items()}
+
+    def tables(self) -> "dict[str, Tensor]":
         parameters = self._parameters
         named = {
             "vectors": parameters.vectors,
             "contexts": parameters.contexts,
             "positions": parameters.positions,
         }
-        return {name: table.cpu().numpy() for name, table in named.items() if table is not None}
+        return {name: table for name, table in named.items() if table is not None}
 
     def _parts(self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int) -> "Iterator[Round]":
         """The draws of one round as index tensors of the reference, a part of it at a time."""

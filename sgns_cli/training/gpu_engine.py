@@ -18,13 +18,12 @@ from sgns_cli.training.draws import BLOCK, Corpus, reach_of
 from sgns_cli.training.engine import Engine, Floats, Matrices
 from sgns_cli.training.kernels import gpu
 from sgns_cli.training.kernels.gpu_draws import DeviceChances, Stretch, draw_negatives, draw_stretch
-from sgns_cli.training.problem import Problem
+from sgns_cli.training.problem import GPU_ROUND_CENTRES, Problem
 
 STRETCH = 2**21  # corpus tokens drawn at a time, about
 MOST_ROUNDS = 512  # of a stretch
 LAUNCHED = 32  # parts of rounds in a CUDA graph
-ROUND_CENTRES = 4096  # kept tokens in a round, on average: as good as a quarter of that (bench/README.md)
-PART = 2 * ROUND_CENTRES  # centres of a part
+PART = 2 * GPU_ROUND_CENTRES  # centres of a part of a round
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,19 @@ class Drawn:
         stretch = self.stretch
         of_stretch = (stretch.rows, stretch.places, stretch.offsets, stretch.low, stretch.high)
         return (*of_stretch, self.negatives, self.first, self.last, self.block, self.rate)
+
+
+def rounds_of_stretch(problem: Problem) -> int:
+    """Rounds drawn at a time: fewer where each block has very many negatives."""
+    tokens = STRETCH // max(1, problem.shared_negatives // 64)
+    return max(1, min(tokens // problem.span, MOST_ROUNDS))
+
+
+def work_bytes(problem: Problem) -> int:
+    """Bytes on the device beside the tables, at most: the draws of two stretches, and what makes one of them."""
+    tokens = rounds_of_stretch(problem) * problem.span
+    draws, making = 32 + 4 * problem.shared_negatives // BLOCK, 96 + 48 * problem.shared_negatives // BLOCK
+    return tokens * (3 * draws + making) + 4 * problem.vocabulary.rows * 2 + 12 * len(problem.vocabulary.counts)
 
 
 class GpuEngine(Engine):
@@ -78,7 +90,7 @@ class GpuEngine(Engine):
             shared=problem.shared_negatives,
             options=options or gpu.Options(),
         )
-        self._rounds = max(1, min(STRETCH // problem.span, MOST_ROUNDS))  # of a stretch
+        self._rounds = rounds_of_stretch(problem)
         self._at_once = LAUNCHED if self._cuda else 1
         self._make_room(self._rounds * problem.span)
         self._drawing = torch.cuda.Stream() if self._cuda else None  # type: ignore[no-untyped-call]
