@@ -7,7 +7,6 @@ microseconds, in which Python could not launch the next one, so LAUNCHED of them
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -77,12 +76,15 @@ class GpuEngine(Engine):
             torch.cuda.set_device(torch.device(device).index or 0)
         self._problem, self._part = problem, part
         self._sizes = {name: len(matrix) for name, matrix in matrices.items()}
-        rows = torch.cat([torch.from_numpy(matrix) for matrix in matrices.values()]).to(device)
+        width = next(iter(matrices.values())).shape[1]
+        rows = torch.empty(sum(self._sizes.values()), width, device=device)
+        for view, matrix in zip(torch.split(rows, list(self._sizes.values())), matrices.values(), strict=True):
+            view.copy_(torch.from_numpy(matrix))
         self._tables = gpu.Tables(rows, torch.zeros_like(rows), rows.new_zeros(len(rows)))
         self._chances = DeviceChances.of(problem.vocabulary.chances, device)
         model = problem.model
         self._shape = gpu.Shape(
-            width=rows.shape[1],
+            width=width,
             rows=problem.vocabulary.rows,
             context_length=model.context_length if problem.positions_learned else 0,
             window=model.window,
@@ -142,15 +144,16 @@ class GpuEngine(Engine):
 
     def _parts_of(self, bounds: list[int]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
         """The parts [parts, 3] as (first centre, end, first block), the first centres of blocks, the parts' rounds."""
-        parts, of_round, blocks, block = [], [], [np.empty(0, np.int64)], 0
-        for round_, (begin, end) in enumerate(pairwise(bounds)):
-            for first in range(begin, end, self._part):
-                last = min(first + self._part, end)
-                parts.append((first, last, block))
-                of_round.append(round_)
-                blocks.append(np.arange(first, last, BLOCK))
-                block += len(blocks[-1])
-        return np.array(parts, np.int32).reshape(-1, 3), np.concatenate(blocks), np.array(of_round, np.int64)
+        begins, ends = np.array(bounds[:-1]), np.array(bounds[1:])
+        counts = -(-(ends - begins) // self._part)
+        of_round = np.repeat(np.arange(len(counts)), counts)
+        number = np.arange(len(of_round)) - np.repeat(np.cumsum(counts) - counts, counts)  # of a part in its round
+        first = begins[of_round] + number * self._part
+        last = np.minimum(first + self._part, ends[of_round])
+        blocks = -(-(last - first) // BLOCK)
+        block = np.cumsum(blocks) - blocks
+        centres = np.repeat(first - block * BLOCK, blocks) + np.arange(blocks.sum()) * BLOCK
+        return np.stack([first, last, block], axis=1).astype(np.int32), centres, of_round
 
     def _on_drawing_stream(self) -> AbstractContextManager[object]:
         return nullcontext() if self._drawing is None else torch.cuda.stream(self._drawing)

@@ -6,6 +6,10 @@ slot. P outputs are handled at a time, and TILE columns of D, so that any window
 
 # mypy: disable-error-code="no-untyped-def,misc,no-untyped-call,untyped-decorator"
 # ruff: noqa: ANN001, ANN201, ANN202 - the types here are Triton's, not Python's
+import os
+
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # said, since Triton 3.9 warns of a change to come
+
 import triton
 import triton.language as tl
 
