@@ -91,8 +91,8 @@ class Shape(NamedTuple):
 def train_part(number: int, tables: Tables, draws: Draws, parts: Parts, sums: Sums, shape: Shape, blocks: int) -> None:
     """Train part `parts.at + number`, of at most `blocks` blocks; a part of none is nothing."""
     part_loss(number, tables, draws, parts, sums, shape, blocks, moves=True)
-    groups = blocks + -(-2 * shape.window // BLOCK)
-    move_rows[(groups,)](
+    groups, kinds = blocks + -(-2 * shape.window // BLOCK), 4 if shape.context_length else 3
+    move_rows[(groups, kinds)](
         number,
         *tables,
         *draws,

@@ -13,6 +13,9 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # said, since Triton 3.9
 import triton
 import triton.language as tl
 
+NEGATIVE_ROWS = tl.constexpr(2)  # kinds of rows
+POSITION_ROWS = tl.constexpr(3)
+
 
 @triton.jit
 def _load(table, keys, columns, WIDTH: tl.constexpr):
@@ -214,25 +217,26 @@ def move_rows(
     TILE: tl.constexpr,
     SIZE: tl.constexpr,
 ):
-    """The rows of some tokens of a part, those around its centres too, and of a block's negatives: see `train_part`."""
+    """Some rows of a part, of one kind: vectors or contexts of tokens, rows of negatives, of positions."""
     part = tl.load(parts_at) + number
     first = tl.load(part_first + part)
     last = tl.load(part_last + part)
     rate = tl.load(part_rate + part)
-    program = tl.program_id(0)
-    at = first - WINDOW + program * SIZE + tl.arange(0, SIZE)
-    if (first < last) & (first - WINDOW + program * SIZE < last + WINDOW):
-        row = tl.load(rows + at, mask=at < last + WINDOW, other=-1)
-        _move(table, deltas, curvature, row, rate, LIMIT, WIDTH, TILE)
-        _move(table, deltas, curvature, tl.where(row >= 0, row + ROWS, -1), rate, LIMIT, WIDTH, TILE)
-        if PLACES > 0:
-            centre = (at >= first) & (at < last)
-            place = tl.load(places + at, mask=centre, other=-1 - 2 * ROWS) + 2 * ROWS
-            _move(table, deltas, curvature, place, rate, LIMIT, WIDTH, TILE)
-    if first + program * SIZE < last:
-        block = tl.load(part_block + part) + program
-        for start in range(0, SHARED, NEGATIVES):
-            slot = start + tl.arange(0, NEGATIVES)
-            negative = tl.load(negatives + block.to(tl.int64) * SHARED + slot, mask=slot < SHARED, other=-1)
-            key = tl.where(negative >= 0, negative + ROWS, -1)
-            _move(table, deltas, curvature, key, rate, LIMIT, WIDTH, TILE)
+    group, kind = tl.program_id(0), tl.program_id(1)
+    begin = first - WINDOW + group * SIZE
+    at = begin + tl.arange(0, SIZE)
+    if kind == NEGATIVE_ROWS:
+        if first + group * SIZE < last:
+            block = tl.load(part_block + part) + group
+            for start in range(0, SHARED, NEGATIVES):
+                slot = start + tl.arange(0, NEGATIVES)
+                row = tl.load(negatives + block.to(tl.int64) * SHARED + slot, mask=slot < SHARED, other=-1)
+                _move(table, deltas, curvature, tl.where(row >= 0, row + ROWS, -1), rate, LIMIT, WIDTH, TILE)
+    elif (first < last) & (begin < last + WINDOW):
+        if kind == POSITION_ROWS:
+            place = tl.load(places + at, mask=(at >= first) & (at < last), other=-1)
+            keys = tl.where(place >= 0, place + 2 * ROWS, -1)
+        else:  # 0 for vectors, 1 for contexts
+            row = tl.load(rows + at, mask=at < last + WINDOW, other=-1)
+            keys = tl.where(row >= 0, row + kind * ROWS, -1)
+        _move(table, deltas, curvature, keys, rate, LIMIT, WIDTH, TILE)
