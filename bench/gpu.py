@@ -46,6 +46,7 @@ class Plan:
     rows: tuple[int, ...]
     dims: tuple[int, ...]
     part: int
+    at_once: int = 32
     repetitions: int = 3
     seeds: int = 2
     epochs: int = 5
@@ -56,7 +57,7 @@ class Plan:
 
 
 FULL = Plan("cuda", 40_000_000, (50_000, 200_000), (100, 128, 300), part=8192)
-TOY = Plan("cpu", 1500, (300,), (128,), part=96, repetitions=1)
+TOY = Plan("cpu", 1500, (300,), (128,), part=96, at_once=2, repetitions=1)
 
 
 def made_up(plan: Plan, *, rows: int, dim: int, round_centres: int, **model: Any) -> "Problem":
@@ -87,7 +88,8 @@ def engine_of(plan: Plan, problem: "Problem", **options: Any) -> "GpuEngine":
     from sgns_cli.training.kernels.gpu import Options
 
     matrices = initial_matrices(problem)
-    return GpuEngine(problem, matrices, device=plan.device, part=plan.part, options=Options(**options))
+    made = Options(**options)
+    return GpuEngine(problem, matrices, device=plan.device, part=plan.part, at_once=plan.at_once, options=made)
 
 
 def parity(plan: Plan) -> Iterator[Record]:
@@ -112,7 +114,8 @@ def parity(plan: Plan) -> Iterator[Record]:
         for matrix in start.values():
             matrix[:, :dim] = random.normal(scale=0.8 / dim**0.5, size=(len(matrix), dim))
         copies = [{name: matrix.copy() for name, matrix in start.items()} for _ in range(2)]
-        fast = GpuEngine(problem, copies[0], device=plan.device, part=plan.part, options=Options(precision=precision))
+        made = Options(precision=precision)
+        fast = GpuEngine(problem, copies[0], device=plan.device, part=plan.part, at_once=plan.at_once, options=made)
         slow = ReferenceEngine(problem, copies[1], device=plan.device, part=plan.part)
         stop = min(2 * problem.span, problem.epoch_tokens)
         sums = [engine.train(0, 0, stop) for engine in (fast, slow)]

@@ -33,11 +33,11 @@ def random_matrices(problem, scale=0.3, seed=0):
     return matrices
 
 
-def engines(problem, matrices, part=PART):
+def engines(problem, matrices, part=PART, at_once=1):
     """The kernels, and the specification."""
     copies = [{name: matrix.copy() for name, matrix in matrices.items()} for _ in range(2)]
     return (
-        GpuEngine(problem, copies[0], device="cpu", part=part),
+        GpuEngine(problem, copies[0], device="cpu", part=part, at_once=at_once),
         ReferenceEngine(problem, copies[1], device="cpu", part=part),
     )
 
@@ -107,7 +107,7 @@ def test_rounds_in_parts_and_stretches_are_those_of_the_reference(monkeypatch):
     problem = replace(problem, span=190)  # 5 rounds: of two parts each, the last shorter
     monkeypatch.setattr(gpu_engine, "STRETCH", 2 * 190)
     matrices = random_matrices(problem)
-    fast, slow = engines(problem, matrices)
+    fast, slow = engines(problem, matrices, at_once=3)
     sums = [fast.train(1, 0, 380), fast.train(1, 380, problem.epoch_tokens)]
     expected = slow.train(1, 0, problem.epoch_tokens)
     assert tuple(map(sum, zip(*sums, strict=True))) == pytest.approx(expected, rel=1e-5)

@@ -68,9 +68,10 @@ class GpuEngine(Engine):
         *,
         device: str,
         part: int = PART,
+        at_once: int = LAUNCHED,
         options: gpu.Options | None = None,
     ) -> None:
-        """`part` centres of a round are trained at once."""
+        """`part` centres of a round are trained at once, `at_once` parts launched."""
         self.device, self._cuda = device, torch.device(device).type == "cuda"
         if self._cuda:
             torch.cuda.set_device(torch.device(device).index or 0)
@@ -93,7 +94,7 @@ class GpuEngine(Engine):
             options=options or gpu.Options(),
         )
         self._rounds = rounds_of_stretch(problem)
-        self._at_once = LAUNCHED if self._cuda else 1
+        self._at_once = at_once
         self._make_room(self._rounds * problem.span)
         self._drawing = torch.cuda.Stream() if self._cuda else None  # type: ignore[no-untyped-call]
         self._graph: torch.cuda.CUDAGraph | None = None
