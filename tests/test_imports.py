@@ -24,6 +24,7 @@ BETWEEN_WINGS = {
 # The only importers of heavy or replaceable packages: a file, or a folder ending in /.
 IMPORTERS = {
     "torch": ["training/"],
+    "torch.distributed": ["training/ranks.py"],
     "numba": ["training/"],
     "llvmlite": ["training/"],
     "datasets": ["corpus/sources.py"],
@@ -108,7 +109,7 @@ def test_kernels_know_arrays_only(file: str) -> None:
 @pytest.mark.parametrize("package", IMPORTERS)
 def test_packages_have_their_importers(package: str) -> None:
     allowed = IMPORTERS[package]
-    found = {name for name, path in FILES.items() if any(one.split(".")[0] == package for one in imports(path))}
+    found = {name for name, path in FILES.items() if any(f"{one}.".startswith(f"{package}.") for one in imports(path))}
     strays = {name for name in found if not any(name == a or (a.endswith("/") and name.startswith(a)) for a in allowed)}
     assert not strays, f"only {allowed} may import {package}"
     assert found or not allowed, f"nobody imports {package} any more: take it out of this list and of pyproject.toml"

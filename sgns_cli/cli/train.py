@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from sgns_cli.cli import INTERRUPTED
 from sgns_cli.cli.options import Json, Quiet, Threads
 from sgns_cli.console import Console, OutputClosed
 from sgns_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from sgns_cli.training.estimate import Estimate
 
 
 def train(
@@ -46,58 +49,71 @@ def train(
     from sgns_cli.machine import available_threads
     from sgns_cli.token_folder import CACHE
     from sgns_cli.training.closing import closing_notes, summary
-    from sgns_cli.training.device import choose_device
     from sgns_cli.training.estimate import prepare_estimate
+    from sgns_cli.training.joint import follow
+    from sgns_cli.training.ranks import find_place, joined
     from sgns_cli.training.run import prepare_run
     from sgns_cli.training.start import Request, check_free, check_start, run_directory
 
     if resume and (overwrite or init_from):
         raise UsageError("--resume goes with neither --overwrite nor --init-from", "choose one of them")
-    console = Console(json=json, quiet=quiet)
-    began = time.perf_counter()
-    overrides = [*(set_ or []), *([f"run.directory={_quoted(output)}"] if output else [])]
-    settings = load_config(config, overrides)
-    # A run that is there is in nobody's way if none is written.
-    request = Request(resume=resume, overwrite=overwrite or (dry_run and not resume), init_from=init_from)
-    threads = threads or available_threads()
-    choose_device(device)
-    check_start(settings, request)
-    if not dry_run:
-        check_free(settings)
-    with console.tokenize_progress() as show_tokens:
-        store = cached_token_folder(
-            settings.data,
-            settings.tokenizer,
-            run_directory(settings).parent / CACHE,
-            progress=show_tokens,
-            threads=threads,
-        )
-    tokenize_seconds = time.perf_counter() - began
-    if dry_run:
-        estimate = prepare_estimate(settings, store, request=request, device=device, threads=threads)
-        for note in estimate.notes:
-            console.note(note)
+    place = find_place()
+    if dry_run and place.processes > 1:
+        raise UsageError("--dry-run looks at the training of one process", "start it without torchrun")
+    all_threads = threads or available_threads()
+    threads = threads or max(1, all_threads // place.local_processes)
+    device = place.device(device)
+    with joined(place, device, threads) as group:
+        if group is not None and not group.leads:
+            with _stop_signals() as stopped:
+                raise typer.Exit(follow(group, device=device, threads=threads, stopped=stopped))
+        console = Console(json=json, quiet=quiet)
+        began = time.perf_counter()
+        overrides = [*(set_ or []), *([f"run.directory={_quoted(output)}"] if output else [])]
+        settings = load_config(config, overrides)
+        # A run that is there is in nobody's way if none is written.
+        request = Request(resume=resume, overwrite=overwrite or (dry_run and not resume), init_from=init_from)
+        check_start(settings, request)
+        if not dry_run:
+            check_free(settings)
+        with console.tokenize_progress() as show_tokens:
+            store = cached_token_folder(
+                settings.data,
+                settings.tokenizer,
+                run_directory(settings).parent / CACHE,
+                progress=show_tokens,
+                threads=all_threads,
+            )
+        tokenize_seconds = time.perf_counter() - began
+        if dry_run:
+            estimate = prepare_estimate(settings, store, request=request, device=device, threads=threads)
+            with _stop_signals() as stopped:
+                _show_estimate(console, estimate, stopped)
+            return
         with _stop_signals() as stopped:
-            facts = estimate.measure(stopped)
-        if stopped():
+            training = prepare_run(settings, store, request=request, device=device, threads=threads, group=group)
+            for note in training.notes:
+                console.note(note)
+            out = _Records(console)
+            with console.training_progress() as show:
+                for record in training.progress(stopped):
+                    show(record)
+                    out.write(asdict(record))
+            seconds = {"tokenize_seconds": tokenize_seconds, "total_seconds": time.perf_counter() - began}
+            out.write(summary(training, **seconds))
+            for note in closing_notes(training, **seconds):
+                console.note(note)
+        if not training.complete:
             raise typer.Exit(INTERRUPTED)
-        console.facts(facts)
-        return
-    with _stop_signals() as stopped:
-        training = prepare_run(settings, store, request=request, device=device, threads=threads)
-        for note in training.notes:
-            console.note(note)
-        out = _Records(console)
-        with console.training_progress() as show:
-            for record in training.progress(stopped):
-                show(record)
-                out.write(asdict(record))
-        seconds = {"tokenize_seconds": tokenize_seconds, "total_seconds": time.perf_counter() - began}
-        out.write(summary(training, **seconds))
-        for note in closing_notes(training, **seconds):
-            console.note(note)
-    if not training.complete:
+
+
+def _show_estimate(console: Console, estimate: "Estimate", stopped: "StopFlag") -> None:
+    for note in estimate.notes:
+        console.note(note)
+    facts = estimate.measure(stopped)
+    if stopped():
         raise typer.Exit(INTERRUPTED)
+    console.facts(facts)
 
 
 class _Records:

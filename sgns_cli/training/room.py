@@ -31,6 +31,7 @@ TOKEN = 128  # an id in the tokenizer: a string or bytes, an int, their places i
 COUNTED = 8 + 4 + 8  # an id in the vocabulary: count, row, chance to be kept
 TRAINED = 8 + 8 + 4  # a row in the vocabulary: id, alias table
 ADOPTED = 152  # a row while --init-from looks for it: a pair of Python ints, and the same pair as an array
+AVERAGED = 100  # a row while its touches are counted and added up: some numbers of eight bytes
 ENDED = 56  # a row when the run has ended: its id as a Python int, in two lists
 MOST_BLOCKS = ROUND_CENTRES * 9 // 8 // BLOCK  # of a round, but in an uneven corpus
 
@@ -45,9 +46,10 @@ class Needs:
     threads: int
     adopts: bool = False  # --init-from
     compiles: bool = False  # the kernel, first
+    processes: int = 1  # that train together on this machine
 
     def memory(self, problem: Problem) -> int:
-        """Bytes that the process holds at its peak.
+        """Bytes that the process holds at its peak, and all that train with it here.
 
         Not counted are the mapped files, tokens above all, which the kernel drops where memory is short, and what
         tokenizing took before.
@@ -63,7 +65,15 @@ class Needs:
             training = TORCH + matrices  # that come back from the device to be saved
         adopting = (ADOPTED + 4 * dim) * rows + TOKEN * n_vocab if self.adopts else 0
         tables = (TOKEN + COUNTED) * n_vocab + TRAINED * rows
-        return PROGRAM + tables + matrices + max(adopting, training + max(saving, ENDED * rows))
+        alone = PROGRAM + tables + matrices + max(adopting, training + max(saving, ENDED * rows))
+        return alone if self.processes == 1 else self.processes * (alone + self._together(problem))
+
+    def _together(self, problem: Problem) -> int:
+        """What each of several processes holds besides: the matrices as last averaged, counts, a piece of each."""
+        rows, width = problem.vocabulary.rows, matrix_bytes(problem) // max(problem.vocabulary.rows, 1) // 2
+        torch = TORCH if self.device == "cpu" else 0
+        bases = matrix_bytes(problem) if self.device == "cpu" else 0
+        return torch + bases + AVERAGED * rows + 8 * min(PIECE, rows) * width
 
 
 def work_bytes(problem: Problem, threads: int) -> int:
@@ -99,12 +109,15 @@ def check_memory(problem: Problem, needs: Needs, *, fixed: Collection[str] = ())
     if needs.device.startswith("cuda"):
         import torch
 
-        needed, there = matrix_bytes(problem), torch.cuda.mem_get_info(needs.device)[0]
+        tables = 1 if needs.processes == 1 else 2  # and as they were last averaged
+        needed, there = tables * matrix_bytes(problem), torch.cuda.mem_get_info(needs.device)[0]
         if needed > there:
             message = (
                 f"the matrices need {amount(needed, 'B')} on {needs.device}, and {amount(there, 'B')} are free there"
             )
-            raise SgnsError(message, _way_out(problem, lambda smaller: matrix_bytes(smaller) <= there, fixed=fixed))
+            raise SgnsError(
+                message, _way_out(problem, lambda smaller: tables * matrix_bytes(smaller) <= there, fixed=fixed)
+            )
 
 
 def check_disk(problem: Problem, run: RunConfig, folder: Path, *, fixed: Collection[str] = ()) -> None:

@@ -26,8 +26,11 @@ from sgns_cli.training.checkpoint import remove_old_steps, save_step, trim_metri
 from sgns_cli.training.compiled import is_kept
 from sgns_cli.training.device import choose_device
 from sgns_cli.training.engine import Engine, Matrices, make_engine, must_compile, useful_threads
+from sgns_cli.training.joint import Work, lead
 from sgns_cli.training.problem import Problem, make_problem
+from sgns_cli.training.ranks import ALONE, Group, Place
 from sgns_cli.training.room import Needs, check_disk, check_memory
+from sgns_cli.training.shares import joint_problem, share_of
 from sgns_cli.training.start import Request, Start, check_start, find_start, load_matrices, run_directory
 from sgns_cli.training.trainer import Pace, Progress, Saved, train
 
@@ -45,11 +48,13 @@ class Training:
     matrices: Matrices  # to start with; training changes them
     device: str
     threads: int  # of the CPU; they change no byte of the result
-    facts: dict[str, object]  # for state.json
+    tokens: Path  # the token folder
+    facts: dict[str, Any]  # for state.json
     folder: Path
     new: bool  # whether the folder was made for this run
     replaces: Path | None  # the run whose place `folder` takes when its first step is complete
     held: ExitStack  # the lock of the run folder
+    group: Group | None = None  # where several processes train it together
     notes: list[str] = field(default_factory=list)
     compile_seconds: float = 0.0
     checkpoint: Path | None = None
@@ -75,7 +80,7 @@ class Training:
                 raise
 
     def _train(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
-        engine, self.compile_seconds = start_engine(self.problem, self.matrices, self.device, self.threads)
+        engine, asked = self._start_engine(stopped)
 
         def save(record: Progress) -> None:
             self._save(record, engine.matrices())
@@ -86,7 +91,7 @@ class Training:
             Saved(self.start.step, self.last.seconds if self.last else 0.0, reported=self.last is not None),
             pace=Pace(self.config.run.log_seconds, self.config.run.checkpoint_minutes),
             save=save,
-            stopped=stopped,
+            stopped=asked,
         )
         for record in reports:
             self.last = record
@@ -94,6 +99,17 @@ class Training:
             with writing(self.folder), (self.folder / run_folder.METRICS).open("a", encoding="utf-8") as metrics:
                 metrics.write(json.dumps(asdict(record)) + "\n")
             yield record
+
+    def _start_engine(self, stopped: Callable[[], bool]) -> tuple[Engine, Callable[[], bool]]:
+        """The engine, and whether to stop: where several processes train together, any of them may be asked to."""
+        problem, group = self.problem, self.group
+        share = share_of(problem, 0, group.place.processes) if group else problem
+        engine, self.compile_seconds = start_engine(share, self.matrices, self.device, self.threads)
+        if group is None:
+            return engine, stopped
+        work = Work(self.config, self.tokens, self.facts["fingerprints"]["corpus"], problem.span, self.device)
+        joint = lead(group, problem, engine, work, stopped)
+        return joint, lambda: joint.asked_to_stop or stopped()
 
     @property
     def complete(self) -> bool:
@@ -142,12 +158,15 @@ class Setup:
     device: str
     threads: int
     notes: list[str]
+    place: Place
 
     def find_start(self, request: Request) -> tuple[Start, Needs]:
         """Where the run starts, and what it needs there. Raises SgnsError if that may not be or has no room."""
-        start = find_start(self.config, self.problem, self.fingerprints, request)
+        processes = self.place.processes
+        start = find_start(self.config, self.problem, self.fingerprints, request, processes=processes)
         compiles = not start.complete and must_compile(self.device)
-        needs = Needs(self.device, self.threads, adopts=start.adopts is not None, compiles=compiles)
+        adopts, here = start.adopts is not None, self.place.local_processes
+        needs = Needs(self.device, self.threads, adopts=adopts, compiles=compiles, processes=here)
         if not start.complete:
             fixed = ["model.dim", "model.min_count"] if start.resumes else ["model.dim"] if start.adopts else []
             check_memory(self.problem, needs, fixed=fixed)
@@ -159,7 +178,7 @@ class Setup:
         return start, needs
 
 
-def set_up(config: Config, store: TokenStore, *, device: str = "auto", threads: int = 1) -> Setup:
+def set_up(config: Config, store: TokenStore, *, device: str = "auto", threads: int = 1, place: Place = ALONE) -> Setup:
     """The problem that a config and a token folder make, and who is to solve it. Raises SgnsError if there is none."""
     device = choose_device(device)
     asked, threads = threads, useful_threads(device, threads)
@@ -167,13 +186,16 @@ def set_up(config: Config, store: TokenStore, *, device: str = "auto", threads: 
     problem = make_problem(store.tokens, store.documents, store.counts, config.model, config.train)
     fingerprints = {"corpus": store.fingerprint, "tokenizer": tokenizer.fingerprint}
     notes = list(store.meta["notes"])
+    if place.processes > 1:
+        problem = joint_problem(problem, place.processes)
+        notes.append(f"{place.processes} processes train together, threads of each: {threads}")
     if not config.train.deterministic:
         notes.append("train.deterministic: false changes nothing: training on the CPU is always deterministic")
     if device.startswith("cuda"):
         notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
     if device == "cpu" and threads < asked:
         notes.append(f"training uses {threads} of {asked} threads: a round has no work for more")
-    return Setup(config, problem, tokenizer, fingerprints, device, threads, notes)
+    return Setup(config, problem, tokenizer, fingerprints, device, threads, notes, place)
 
 
 def start_engine(problem: Problem, matrices: Matrices, device: str, threads: int) -> tuple[Engine, float]:
@@ -185,17 +207,25 @@ def start_engine(problem: Problem, matrices: Matrices, device: str, threads: int
 
 
 def prepare_run(
-    config: Config, store: TokenStore, *, request: Request | None = None, device: str = "auto", threads: int = 1
+    config: Config,
+    store: TokenStore,
+    *,
+    request: Request | None = None,
+    device: str = "auto",
+    threads: int = 1,
+    group: Group | None = None,
 ) -> Training:
-    """Make a run ready: problem, matrices, and a run folder with config and tokenizer in it, held for this process.
+    """Make a run ready: problem, matrices, and a run folder with config and tokenizer in it, held for this process,
+    which leads the `group` where there is one.
 
     Raises SgnsError for what cannot be trained, resumed or written, or has no room.
     """
     request = request or Request()
     folder = run_directory(config)
-    setup = set_up(config, store, device=device, threads=threads)
+    setup = set_up(config, store, device=device, threads=threads, place=group.place if group else ALONE)
     problem, tokenizer = setup.problem, setup.tokenizer
     facts = {"fingerprints": setup.fingerprints, "lowercase": store.meta["options"]["lowercase"]}
+    facts |= {"processes": setup.place.processes} if group else {}
     with ExitStack() as holding:
         holding.enter_context(locked(folder))
         check_start(config, request)
@@ -217,11 +247,13 @@ def prepare_run(
         matrices,
         setup.device,
         setup.threads,
+        store.folder.resolve(),
         facts,
         folder=place,
         new=new or replaces is not None,
         replaces=replaces,
         held=held,
+        group=group,
         notes=[*setup.notes, *start.notes, *more_notes],
     )
 

@@ -85,14 +85,16 @@ def check_free(config: Config) -> None:
             pass
 
 
-def find_start(config: Config, problem: Problem, fingerprints: dict[str, str], request: Request) -> Start:
+def find_start(
+    config: Config, problem: Problem, fingerprints: dict[str, str], request: Request, *, processes: int = 1
+) -> Start:
     """Where the run starts, and what people should know about it. Raises SgnsError as checks fail."""
     folder = run_directory(config)
     notes = []
     if request.resume:
         steps = run_folder.steps(folder)
         if steps:
-            return _resume(folder, steps[-1], config, problem, fingerprints)
+            return _resume(folder, steps[-1], config, problem, fingerprints, processes)
         notes.append(f"{folder} has no complete step to resume: starting from the beginning")
     if request.init_from is None:
         return Start(notes)
@@ -119,7 +121,9 @@ def load_matrices(start: Start, problem: Problem, tokenizer: Tokenizer) -> tuple
     return matrices, [f"{taken:,} of {rows:,} trained rows start from {start.adopts}, the others at random"]
 
 
-def _resume(folder: Path, step: Path, config: Config, problem: Problem, fingerprints: dict[str, str]) -> Start:
+def _resume(
+    folder: Path, step: Path, config: Config, problem: Problem, fingerprints: dict[str, str], processes: int
+) -> Start:
     state = run_folder.read_state(step)
     for name, fingerprint in fingerprints.items():
         if state.get("fingerprints", {}).get(name) != fingerprint:
@@ -134,15 +138,26 @@ def _resume(folder: Path, step: Path, config: Config, problem: Problem, fingerpr
             f"{folder} is complete at step {state['step']:,}: nothing is left to train (a larger train.epochs goes on)"
         )
         return Start([note], step, state, complete=True)
+    before = state.get("processes", 1)
+    if before != processes:
+        raise _cannot_resume(
+            folder,
+            f"it was started with {_processes(before)} and this is {_processes(processes)}",
+            f"start {before} with torchrun" if before != 1 else "start it without torchrun",
+        )
     notes = []
-    before = load_config(folder / run_folder.CONFIG, []).train.epochs
-    if config.train.epochs > before:
+    epochs = load_config(folder / run_folder.CONFIG, []).train.epochs
+    if config.train.epochs > epochs:
         notes.append(
-            f"train.epochs grew from {before} to {config.train.epochs}: the learning rate goes on along the longer "
+            f"train.epochs grew from {epochs} to {config.train.epochs}: the learning rate goes on along the longer "
             "schedule, so it rises at this point"
         )
     notes.append(f"resuming {folder} at step {state['step']:,}")
     return Start(notes, step, state)
+
+
+def _processes(number: int) -> str:
+    return f"{number} processes" if number > 1 else "one process"
 
 
 def _with_rounds_of(problem: Problem, state: dict[str, Any]) -> Problem:

@@ -1,0 +1,99 @@
+"""What makes one model of tables that processes have trained apart: each row takes what all of them did to it.
+
+Where a row was touched little, the changes add up, as they would have one after another. Where it was touched much,
+each process has gone most of the way by itself, and the way is averaged, weighted by touches. docs/algorithm.md has
+the formula, and shares.py says when it is used.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgns_cli.training.draws import count_kept
+from sgns_cli.training.engine import PIECE
+from sgns_cli.training.problem import Problem
+
+if TYPE_CHECKING:
+    import torch
+
+BEND = 0.05  # the curvature of a row that a term of its gradient stands for: see bench/README.md
+Tables = dict[str, "torch.Tensor"]
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Averaging:
+    """Averages the tables of this process with those of the others, in place. They begin equal."""
+
+    def __init__(self, share: Problem, tables: Tables, total: "Callable[[torch.Tensor], None]") -> None:
+        """`total` replaces a tensor by its sum over all processes; every one of them must come to the same calls."""
+        self._share, self._names, self._total = share, list(tables), total
+        self._tables = [(table, table.clone()) for table in tables.values()]  # and as it was last averaged
+        pieces = [table[:PIECE] for table in tables.values()]
+        self._changes = pieces[0].new_empty(sum(map(len, pieces)), pieces[0].shape[1])
+        self.sent = 0  # bytes that went into `total`
+        rows, positions = share.vocabulary.rows, len(tables["positions"]) if "positions" in tables else 0
+        self._by_row, self._by_position = np.zeros(rows, np.int64), np.zeros(positions, np.int64)
+        self._kept = np.zeros(rows, np.int64)  # [R] by the row: all tokens kept since the row was averaged
+        noise = share.vocabulary.counts[share.vocabulary.ids] ** share.model.noise_power
+        self._noise: Floats = noise / noise.sum()
+
+    def count(self, epoch: int, start: int, stop: int) -> None:
+        """Count what training the tokens [start, stop) of the corpus touches."""
+        share = self._share
+        before = self._by_row.sum()
+        chances, seed = share.vocabulary.chances, share.train.seed
+        count_kept(self._by_row, self._by_position, share.corpus, chances, seed, epoch, start, stop)
+        self._kept += self._by_row.sum() - before
+
+    def average(self, rows: int | None, learning_rate: float) -> None:
+        """Average the first `rows` rows of every table, None for all, which were trained at this rate."""
+        import torch
+
+        own = self._touches(rows)
+        every = torch.from_numpy(np.concatenate(own)).float()
+        self._sum(every)
+        parts, bend = [], BEND * learning_rate
+        for mine, total in zip(own, every.split([len(touches) for touches in own]), strict=True):  # type: ignore[no-untyped-call]
+            part = _reach(bend * total.double().numpy()) / _reach(bend * mine)
+            parts.append(torch.from_numpy(part).float().to(self._changes.device)[:, None])
+        for start in range(0, max(map(len, parts)), PIECE):
+            self._average(start, [part[start : start + PIECE] for part in parts])
+        self._by_row[:rows] = self._by_position[:rows] = self._kept[:rows] = 0
+
+    def _touches(self, rows: int | None) -> list[Floats]:
+        """How many terms of gradients this process had for the first rows of each table, as expected for negatives."""
+        model = self._share.model
+        pairs, terms = model.window + 1, 1 + model.negatives  # pairs of a kept token, far from its document's ends
+        kept = self._by_row[:rows]
+        negatives = model.negatives * self._noise[:rows] * self._kept[:rows]
+        touches = {"vectors": terms * kept, "contexts": kept + negatives, "positions": terms * self._by_position[:rows]}
+        return [pairs * touches[name].astype(np.float64) for name in self._names]
+
+    def _average(self, start: int, parts: "list[torch.Tensor]") -> None:
+        """Move the rows from `start` on by the sum of the parts of what each process changed them, [n, 1] a table."""
+        import torch
+
+        pieces, filled = [], 0
+        for (table, base), part in zip(self._tables, parts, strict=True):
+            rows, change = slice(start, start + len(part)), self._changes[filled : filled + len(part)]
+            torch.sub(table[rows], base[rows], out=change).mul_(part)
+            pieces.append((table[rows], base[rows], change))
+            filled += len(part)
+        self._sum(self._changes[:filled])
+        for table, base, change in pieces:
+            base += change
+            table.copy_(base)
+
+    def _sum(self, tensor: "torch.Tensor") -> None:
+        self.sent += tensor.numel() * tensor.element_size()
+        self._total(tensor)
+
+
+def _reach(touches: Floats) -> Floats:
+    """(1 - exp(-t)) / t, 1 at zero: the share of t small steps towards a place that is left of them as it nears."""
+    t = np.maximum(touches, 1e-9)
+    reach: Floats = -np.expm1(-t) / t
+    return reach

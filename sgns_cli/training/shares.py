@@ -1,0 +1,80 @@
+"""How the processes of a run divide it: which part of the corpus each trains, and after which rounds they average.
+
+Arithmetic alone; ranks.py has the processes, averaging.py what is done at those rounds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from sgns_cli.training.draws import Corpus
+from sgns_cli.training.problem import Problem
+
+# Rows are sorted by frequency. After every ROUNDS rounds the first ROWS are averaged, every second time twice as many,
+# every fourth time four times as many: so rows are averaged about equally often for what touches them.
+ROUNDS = 4  # see bench/README.md
+ROWS = 256
+MOST_ROUNDS = 512  # between two averages of all rows, however many there are
+NEAR = 100  # a share begins with a document if one begins within a share / NEAR of its place
+
+
+def joint_problem(problem: Problem, processes: int) -> Problem:
+    """The problem with rounds in which each of so many processes trains as many tokens as one would alone."""
+    return replace(problem, span=min(processes * problem.span, max(problem.epoch_tokens, 1)))
+
+
+def share_of(problem: Problem, rank: int, processes: int) -> Problem:
+    """What one process trains of a joint problem: a stretch of its corpus, in as many rounds.
+
+    A round may be empty at the end of an epoch, where the stretch is shorter than its rounds together.
+    """
+    begin, end = share_bounds(problem.corpus, processes)[rank : rank + 2]
+    span = max(1, -(-(end - begin) // max(problem.epoch_rounds, 1)))
+    return replace(problem, corpus=problem.corpus._replace(begin=begin, end=end), span=span)
+
+
+def share_bounds(corpus: Corpus, processes: int) -> list[int]:
+    """Where the shares begin, and the end of the last: [processes + 1] places of the corpus.
+
+    Shares have equally many tokens, but for what a document that is not cut makes of it.
+    """
+    tokens = corpus.end - corpus.begin
+    bounds = [corpus.begin]
+    for number in range(1, processes):
+        place = corpus.begin + tokens * number // processes
+        after = int(np.searchsorted(corpus.documents, place))
+        starts = [int(start) for start in corpus.documents[max(after - 1, 0) : after + 1]]
+        nearest = min(starts, key=lambda start: abs(start - place))
+        near = abs(nearest - place) * NEAR * processes <= tokens
+        bounds.append(max(nearest if near else place, bounds[-1]))
+    return [*bounds, corpus.end]
+
+
+def share_rounds(problem: Problem, share: Problem, start: int, stop: int) -> tuple[int, int]:
+    """The tokens of a share, as places of the corpus, in the rounds of the tokens [start, stop) of an epoch."""
+    first, last = start // problem.span, -(-stop // problem.span)
+    begin, end = share.corpus.begin, share.corpus.end
+    return min(begin + first * share.span, end), min(begin + last * share.span, end)
+
+
+def all_rounds(problem: Problem) -> int:
+    """After how many rounds all rows are averaged."""
+    rounds = ROUNDS
+    while rounds < MOST_ROUNDS and rounds // ROUNDS * ROWS < problem.vocabulary.rows:
+        rounds *= 2
+    return rounds
+
+
+def stretches(problem: Problem, start: int, stop: int) -> Iterator[tuple[int, int, int | None]]:
+    """The tokens [start, stop) of an epoch cut where rows are averaged: (start, stop, how many rows), None for all.
+
+    Where that is depends on the number of a round in its epoch alone; after the last one all rows are averaged.
+    """
+    every = ROUNDS * problem.span
+    while start < stop:
+        times = start // every + 1
+        end = min(times * every, stop)
+        whole = end == problem.epoch_tokens or end % (all_rounds(problem) * problem.span) == 0
+        yield start, end, None if whole else ROWS * (times & -times)
+        start = end
