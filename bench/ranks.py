@@ -15,6 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +62,18 @@ def work(*, tokens: str, dim: int, subsample: float, epochs: int) -> Record:
 
 
 def timed(averaging: Any) -> list[float]:
-    """Add the seconds of its averages to the one number of the list from now on."""
-    seconds, average = [0.0], averaging.average
+    """Add the seconds of its averages, and of what prepares them, to the one number of the list from now on."""
+    seconds = [0.0]
 
-    def measured(rows: int | None, learning_rate: float) -> None:
-        began = time.perf_counter()
-        average(rows, learning_rate)
-        seconds[0] += time.perf_counter() - began
+    def measured(work: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            began = time.perf_counter()
+            work(*arguments)
+            seconds[0] += time.perf_counter() - began
 
-    averaging.average = measured
+        return call
+
+    averaging.prepare, averaging.average = measured(averaging.prepare), measured(averaging.average)
     return seconds
 
 

@@ -5,7 +5,9 @@ each process has gone most of the way by itself, and the way is averaged, weight
 the formula, and shares.py says when it is used.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,15 +26,29 @@ Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Interval:
+    """What a process trains between two averages: the tokens [begin, end) of the corpus."""
+
+    begin: int
+    end: int
+    learning_rates: NDArray[np.float32]  # of its rounds
+    rows: int | None  # how many of every table are then averaged: the first ones, or all
+
+
 class Averaging:
     """Averages the tables of this process with those of the others, in place. They begin equal."""
 
     def __init__(self, share: Problem, tables: Tables, total: "Callable[[torch.Tensor], None]") -> None:
         """`total` replaces a tensor by its sum over all processes; every one of them must come to the same calls."""
+        import torch
+
         self._share, self._names, self._total = share, list(tables), total
         self._tables = [(table, table.clone()) for table in tables.values()]  # and as it was last averaged
         pieces = [table[:PIECE] for table in tables.values()]
-        self._changes = pieces[0].new_empty(sum(map(len, pieces)), pieces[0].shape[1])
+        self._changes = pieces[0].new_empty(sum(map(len, pieces)), pieces[0].shape[1], dtype=torch.bfloat16)
+        self._room = self._changes.new_empty(PIECE, pieces[0].shape[1], dtype=torch.float32)
+        self._prepared: deque[list[NDArray[np.float32]]] = deque()  # by average and table, the parts of changes [rows]
         self.sent = 0  # bytes that went into `total`
         rows, positions = share.vocabulary.rows, len(tables["positions"]) if "positions" in tables else 0
         self._by_row, self._by_position = np.zeros(rows, np.int64), np.zeros(positions, np.int64)
@@ -40,28 +56,45 @@ class Averaging:
         noise = share.vocabulary.counts[share.vocabulary.ids] ** share.model.noise_power
         self._noise: Floats = noise / noise.sum()
 
-    def count(self, epoch: int, start: int, stop: int) -> None:
-        """Count what training the tokens [start, stop) of the corpus touches."""
+    def prepare(self, epoch: int, intervals: Sequence[Interval]) -> None:
+        """Count what training these intervals one after another will touch; after each comes an `average`.
+
+        It follows from the draws alone. So all processes are asked once for many averages: a small message takes as
+        long as a large one.
+        """
+        import torch
+
+        own = []
+        for interval in intervals:
+            self._count(epoch, interval.begin, interval.end)
+            own.append(self._touches(interval.rows))
+            self._by_row[: interval.rows] = self._by_position[: interval.rows] = self._kept[: interval.rows] = 0
+        every = torch.from_numpy(np.concatenate([touches for tables in own for touches in tables])).float()
+        self._sum(every)
+        totals, at = every.double().numpy(), 0
+        for interval, tables in zip(intervals, own, strict=True):
+            bend, parts = BEND * float(interval.learning_rates.mean()), []
+            for touches in tables:
+                total = totals[at : at + len(touches)]
+                at += len(touches)
+                parts.append((_reach(bend * total) / _reach(bend * touches)).astype(np.float32))
+            self._prepared.append(parts)
+
+    def average(self) -> None:
+        """Average the rows of every table that are next as prepared."""
+        import torch
+
+        device = self._changes.device
+        parts = [torch.from_numpy(part).to(device)[:, None] for part in self._prepared.popleft()]
+        for start in range(0, max(map(len, parts)), PIECE):
+            self._average(start, [part[start : start + PIECE] for part in parts])
+
+    def _count(self, epoch: int, start: int, stop: int) -> None:
         share = self._share
         before = self._by_row.sum()
         chances, seed = share.vocabulary.chances, share.train.seed
         count_kept(self._by_row, self._by_position, share.corpus, chances, seed, epoch, start, stop)
         self._kept += self._by_row.sum() - before
-
-    def average(self, rows: int | None, learning_rate: float) -> None:
-        """Average the first `rows` rows of every table, None for all, which were trained at this rate."""
-        import torch
-
-        own = self._touches(rows)
-        every = torch.from_numpy(np.concatenate(own)).float()
-        self._sum(every)
-        parts, bend = [], BEND * learning_rate
-        for mine, total in zip(own, every.split([len(touches) for touches in own]), strict=True):  # type: ignore[no-untyped-call]
-            part = _reach(bend * total.double().numpy()) / _reach(bend * mine)
-            parts.append(torch.from_numpy(part).float().to(self._changes.device)[:, None])
-        for start in range(0, max(map(len, parts)), PIECE):
-            self._average(start, [part[start : start + PIECE] for part in parts])
-        self._by_row[:rows] = self._by_position[:rows] = self._kept[:rows] = 0
 
     def _touches(self, rows: int | None) -> list[Floats]:
         """How many terms of gradients this process had for the first rows of each table, as expected for negatives."""
@@ -79,7 +112,7 @@ class Averaging:
         pieces, filled = [], 0
         for (table, base), part in zip(self._tables, parts, strict=True):
             rows, change = slice(start, start + len(part)), self._changes[filled : filled + len(part)]
-            torch.sub(table[rows], base[rows], out=change).mul_(part)
+            change.copy_(torch.sub(table[rows], base[rows], out=self._room[: len(part)]).mul_(part))
             pieces.append((table[rows], base[rows], change))
             filled += len(part)
         self._sum(self._changes[:filled])

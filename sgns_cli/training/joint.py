@@ -5,7 +5,7 @@ the others `follow`. Between two stretches all tables are equal. So who saves wh
 from the tables of one process alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from sgns_cli.config import Config
 from sgns_cli.corpus.token_store import open_token_store
 from sgns_cli.errors import SgnsError
 from sgns_cli.token_folder import is_token_folder
-from sgns_cli.training.averaging import Averaging
+from sgns_cli.training.averaging import Averaging, Interval
 from sgns_cli.training.draws import Corpus
 from sgns_cli.training.engine import Engine, Floats, Matrices, empty_matrices, make_engine, useful_threads
 from sgns_cli.training.problem import Problem, make_problem
@@ -57,7 +57,6 @@ class Part:
             for table in tables.values():
                 group.share(table)
         self.averaging = Averaging(self._share, tables, group.total)
-        self.averaging.count(0, self._share.corpus.begin, self._share.corpus.begin)  # compiles
 
     def train(self, stretch: Stretch, stopped: Stopped) -> tuple[float, int, bool]:
         """Train a stretch with the others: the losses and pairs of all, and whether any of them is asked to stop."""
@@ -65,25 +64,31 @@ class Part:
 
         sums = torch.zeros(3, dtype=torch.float64)
         with self._group.together():
-            for start, stop, rows in stretches(self._problem, stretch.start, stretch.stop):
-                loss, pairs = self._train(stretch.epoch, start, stop, rows=rows)
-                sums += torch.tensor([loss, pairs, 0])
+            for intervals in self._intervals(stretch):
+                self.averaging.prepare(stretch.epoch, intervals)
+                for interval in intervals:
+                    sums += torch.tensor([*self._train(stretch.epoch, interval), 0])
+                    self.averaging.average()
             sums[2] = float(stopped())
             self._group.total(sums)
         loss, pairs, asked = sums.tolist()
         return loss, round(pairs), asked > 0
 
-    def _train(self, epoch: int, start: int, stop: int, *, rows: int | None) -> tuple[float, int]:
-        """Train to the next average, and take part in it."""
-        problem, share = self._problem, self._share
-        rates = problem.learning_rates(epoch, start, stop)
-        begin, end = share_rounds(problem, share, start, stop)
-        loss, pairs = 0.0, 0
-        if begin < end:
-            loss, pairs = self._engine.run_rounds(share.corpus, share.train.seed, epoch, begin, end, rates)
-            self.averaging.count(epoch, begin, end)
-        self.averaging.average(rows, float(rates.mean()))
-        return loss, pairs
+    def _intervals(self, stretch: Stretch) -> Iterator[list[Interval]]:
+        """What to train between averages, as far as an average of all rows each time."""
+        intervals = []
+        for start, stop, rows in stretches(self._problem, self._group.place.processes, stretch.start, stretch.stop):
+            rates = self._problem.learning_rates(stretch.epoch, start, stop)
+            intervals.append(Interval(*share_rounds(self._problem, self._share, start, stop), rates, rows))
+            if rows is None:
+                yield intervals
+                intervals = []
+
+    def _train(self, epoch: int, interval: Interval) -> tuple[float, int]:
+        share, begin, end = self._share, interval.begin, interval.end
+        if begin == end:
+            return 0.0, 0
+        return self._engine.run_rounds(share.corpus, share.train.seed, epoch, begin, end, interval.learning_rates)
 
 
 class JointEngine(Engine):
@@ -91,7 +96,7 @@ class JointEngine(Engine):
 
     def __init__(self, group: Group, problem: Problem, engine: Engine, stopped: Stopped) -> None:
         self.device, self.threads = engine.device, engine.threads
-        self.stride = all_rounds(problem)
+        self.stride = all_rounds(problem, group.place.processes)
         self._problem, self._engine, self._group, self._stopped = problem, engine, group, stopped
         self._part = Part(group, problem, engine)
         self.asked_to_stop = False

@@ -11,11 +11,12 @@ import numpy as np
 from sgns_cli.training.draws import Corpus
 from sgns_cli.training.problem import Problem
 
-# Rows are sorted by frequency. After every ROUNDS rounds the first ROWS are averaged, every second time twice as many,
-# every fourth time four times as many: so rows are averaged about equally often for what touches them.
-ROUNDS = 4  # see bench/README.md
-ROWS = 256
-MOST_ROUNDS = 512  # between two averages of all rows, however many there are
+# Rows are sorted by frequency. After first_rounds() the most frequent ones are averaged, every GROWTH-th time so many
+# times as many, and so on: rows are averaged about equally often for what touches them. See bench/README.md.
+ROUNDS = 128  # over the number of processes squared: rounds between averages of the most frequent rows
+ROWS = 64  # that are averaged at least, for each round since the average before
+GROWTH = 4
+MOST_ROUNDS = 512  # between two averages of all rows, about, however many there are
 NEAR = 100  # a share begins with a document if one begins within a share / NEAR of its place
 
 
@@ -58,23 +59,37 @@ def share_rounds(problem: Problem, share: Problem, start: int, stop: int) -> tup
     return min(begin + first * share.span, end), min(begin + last * share.span, end)
 
 
-def all_rounds(problem: Problem) -> int:
+def first_rounds(processes: int) -> int:
+    """After how many rounds the most frequent rows are averaged: the more drift apart, the sooner."""
+    return max(1, ROUNDS // processes**2)
+
+
+def all_rounds(problem: Problem, processes: int) -> int:
     """After how many rounds all rows are averaged."""
-    rounds = ROUNDS
-    while rounds < MOST_ROUNDS and rounds // ROUNDS * ROWS < problem.vocabulary.rows:
-        rounds *= 2
+    rounds = first_rounds(processes)
+    while rounds < MOST_ROUNDS and rounds * ROWS < problem.vocabulary.rows:
+        rounds *= GROWTH
     return rounds
 
 
-def stretches(problem: Problem, start: int, stop: int) -> Iterator[tuple[int, int, int | None]]:
+def stretches(problem: Problem, processes: int, start: int, stop: int) -> Iterator[tuple[int, int, int | None]]:
     """The tokens [start, stop) of an epoch cut where rows are averaged: (start, stop, how many rows), None for all.
 
     Where that is depends on the number of a round in its epoch alone; after the last one all rows are averaged.
     """
-    every = ROUNDS * problem.span
+    first, last = first_rounds(processes), all_rounds(problem, processes)
+    every = first * problem.span
     while start < stop:
         times = start // every + 1
         end = min(times * every, stop)
-        whole = end == problem.epoch_tokens or end % (all_rounds(problem) * problem.span) == 0
-        yield start, end, None if whole else ROWS * (times & -times)
+        whole = end == problem.epoch_tokens or end % (last * problem.span) == 0
+        yield start, end, None if whole else ROWS * first * _power_in(times)
         start = end
+
+
+def _power_in(times: int) -> int:
+    """The largest power of GROWTH that divides a number."""
+    power = 1
+    while times % (power * GROWTH) == 0:
+        power *= GROWTH
+    return power
