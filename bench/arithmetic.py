@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from sgns_cli.config import ModelConfig, TrainConfig
 from sgns_cli.corpus.token_store import open_token_store
 from sgns_cli.training.compiled import OPTIONS
+from sgns_cli.training.cpu_engine import CpuEngine
 from sgns_cli.training.draws import BLOCK, draw_round, new_draws
-from sgns_cli.training.engine import CpuEngine, initial_matrices
+from sgns_cli.training.engine import initial_matrices
 from sgns_cli.training.kernels.simd import load, muladd, store
 from sgns_cli.training.problem import Problem, make_problem
 

@@ -96,9 +96,10 @@ def parity(plan: Plan) -> Iterator[Record]:
     """Two rounds by the kernels and by the reference, both on the device, from matrices as in mid-training."""
     import numpy as np
 
-    from sgns_cli.training.engine import ReferenceEngine, initial_matrices
+    from sgns_cli.training.engine import initial_matrices
     from sgns_cli.training.gpu_engine import GpuEngine
     from sgns_cli.training.kernels.gpu import Options
+    from sgns_cli.training.reference_engine import ReferenceEngine
 
     cases: list[tuple[int, str, Record]] = [
         (128, "ieee", {}),
@@ -221,7 +222,7 @@ def memory(problem: "Problem") -> Record:
     """What the device came to hold, and what a preflight says that it will."""
     import torch
 
-    from sgns_cli.training.engine import device_bytes
+    from sgns_cli.training.engines import device_bytes
 
     if not torch.cuda.is_available():
         return {}

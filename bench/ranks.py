@@ -28,7 +28,8 @@ def work(*, tokens: str, dim: int, subsample: float, epochs: int) -> Record:
     """Train as one process of those that torchrun has started: seconds, seconds of averages and bytes of each epoch."""
     from sgns_cli.config import ModelConfig, TrainConfig
     from sgns_cli.corpus.token_store import open_token_store
-    from sgns_cli.training.engine import initial_matrices, make_engine
+    from sgns_cli.training.engine import initial_matrices
+    from sgns_cli.training.engines import make_engine
     from sgns_cli.training.joint import Part, Stretch
     from sgns_cli.training.problem import make_problem
     from sgns_cli.training.ranks import find_place, joined

@@ -16,7 +16,8 @@ from problems import zipf_corpus, zipf_problem
 from sgns_cli.config import ModelConfig, TrainConfig
 from sgns_cli.training import estimate, room
 from sgns_cli.training import run as run_module
-from sgns_cli.training.engine import initial_matrices, make_engine
+from sgns_cli.training.engine import initial_matrices
+from sgns_cli.training.engines import make_engine
 from sgns_cli.training.estimate import expected_pairs
 from sgns_cli.training.problem import make_problem
 

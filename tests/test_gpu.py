@@ -13,14 +13,15 @@ import torch
 from problems import zipf_problem
 
 from sgns_cli.training.draws import BLOCK, draw_round, new_draws, reach_of
-from sgns_cli.training.engine import ReferenceEngine, initial_matrices
+from sgns_cli.training.engine import initial_matrices, matrix_bytes
 from sgns_cli.training.kernels.gpu_draws import DeviceChances, draw_negatives, draw_stretch
 
 os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: a kernel is what it is from then on
 pytest.importorskip("triton", reason="Triton is not there, which comes for Linux only")
 
-from sgns_cli.training import engine, gpu_engine
+from sgns_cli.training import engines, gpu_engine
 from sgns_cli.training.gpu_engine import GpuEngine
+from sgns_cli.training.reference_engine import ReferenceEngine
 
 PART = 96  # centres: few, as each block takes the interpreter a tenth of a second
 
@@ -33,7 +34,7 @@ def random_matrices(problem, scale=0.3, seed=0):
     return matrices
 
 
-def engines(problem, matrices, part=PART, at_once=1):
+def both_engines(problem, matrices, part=PART, at_once=1):
     """The kernels, and the specification."""
     copies = [{name: matrix.copy() for name, matrix in matrices.items()} for _ in range(2)]
     return (
@@ -94,7 +95,7 @@ CASES = [
 def test_the_kernels_compute_the_deltas_of_the_reference(model):
     problem = zipf_problem(model={"min_count": 1, "subsample_threshold": 3e-2, **model}, tokens=500, documents=30)
     matrices = random_matrices(problem, scale=0.8 / math.sqrt(model["dim"]))
-    fast, slow = engines(problem, matrices)
+    fast, slow = both_engines(problem, matrices)
     close = {"rel": 1e-5, "abs": 1e-6}
     assert fast.evaluate() == pytest.approx(slow.evaluate(), **close)
     stop = min(problem.span, 400)
@@ -107,7 +108,7 @@ def test_rounds_in_parts_and_stretches_are_those_of_the_reference(monkeypatch):
     problem = replace(problem, span=190)  # 5 rounds: of two parts each, the last shorter
     monkeypatch.setattr(gpu_engine, "STRETCH", 2 * 190)
     matrices = random_matrices(problem)
-    fast, slow = engines(problem, matrices, at_once=3)
+    fast, slow = both_engines(problem, matrices, at_once=3)
     sums = [fast.train(1, 0, 380), fast.train(1, 380, problem.epoch_tokens)]
     expected = slow.train(1, 0, problem.epoch_tokens)
     assert tuple(map(sum, zip(*sums, strict=True))) == pytest.approx(expected, rel=1e-5)
@@ -119,7 +120,7 @@ def test_rounds_in_parts_and_stretches_are_those_of_the_reference(monkeypatch):
 def test_rounds_that_keep_nothing_train_nothing():
     problem = zipf_problem(types=3, tokens=3000, model={"subsample_threshold": 1e-12})
     matrices = random_matrices(problem)
-    fast = engines(problem, matrices)[0]
+    fast = both_engines(problem, matrices)[0]
     assert fast.train(0, 0, problem.epoch_tokens) == (0.0, 0)
     assert all((fast.matrices()[name] == matrix).all() for name, matrix in matrices.items())
 
@@ -129,7 +130,7 @@ def test_matrices_that_lose_their_numbers_say_so():
     problem = zipf_problem(tokens=300, documents=5)
     matrices = random_matrices(problem)
     matrices["contexts"][0] = np.nan
-    fast = engines(problem, matrices)[0]
+    fast = both_engines(problem, matrices)[0]
     loss, pairs = fast.train(0, 0, problem.epoch_tokens)
     assert pairs > 0
     assert math.isnan(loss)
@@ -137,20 +138,24 @@ def test_matrices_that_lose_their_numbers_say_so():
 
 
 def test_each_device_has_its_kernel(monkeypatch):
-    kernels = [engine.kernel_of(device) for device in ("cpu", "cuda", "cuda:1", "mps")]
+    kernels = [engines.kernel_of(device) for device in ("cpu", "cuda", "cuda:1", "mps")]
     assert kernels == ["cpu", "gpu", "gpu", "reference"]
-    assert engine.round_centres("cuda") == 4 * engine.round_centres("cpu") == 4 * engine.round_centres("mps")
-    monkeypatch.setattr(engine, "find_spec", lambda name: None)
-    assert engine.kernel_of("cuda") == "reference"
+    assert engines.round_centres("cuda") == 4 * engines.round_centres("cpu") == 4 * engines.round_centres("mps")
+    assert engines.notes_of("cpu") == []
+    assert "many times slower" in engines.notes_of("mps")[0]
+    assert len(engines.notes_of("cuda")) == 1  # that bytes may differ
+    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    assert engines.kernel_of("cuda") == "reference"
+    assert "pip install triton" in engines.notes_of("cuda")[0]
 
 
 def test_what_the_device_must_have_room_for():
     problem = zipf_problem(model={"negatives": 20})
-    fast = engines(problem, initial_matrices(problem), part=gpu_engine.PART)[0]
+    fast = both_engines(problem, initial_matrices(problem), part=gpu_engine.PART)[0]
     groups = (fast._tables, fast._draws, fast._parts, fast._sums)
     held = sum(tensor.numel() * tensor.element_size() for group in groups for tensor in group)
-    assert held < engine.device_bytes(problem, "cuda")  # bench/gpu.py compares it with what a GPU came to hold
-    assert engine.device_bytes(problem, "mps") == engine.matrix_bytes(problem)
+    assert held < engines.device_bytes(problem, "cuda")  # bench/gpu.py compares it with what a GPU came to hold
+    assert engines.device_bytes(problem, "mps") == matrix_bytes(problem)
 
 
 def test_the_kernels_compile_for_a_gpu(tmp_path):

@@ -9,9 +9,11 @@ from problems import clustered_corpus, uneven_problem, zipf_problem
 from torch.nn.functional import logsigmoid
 
 from sgns_cli.config import ModelConfig, TrainConfig
-from sgns_cli.training.engine import CpuEngine, ReferenceEngine, initial_matrices
+from sgns_cli.training.cpu_engine import CpuEngine
+from sgns_cli.training.engine import initial_matrices
 from sgns_cli.training.kernels import reference
 from sgns_cli.training.problem import ROUND_CENTRES, held_out_start, make_problem
+from sgns_cli.training.reference_engine import ReferenceEngine
 
 
 def reference_engine(problem, matrices):

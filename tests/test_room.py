@@ -21,6 +21,7 @@ from sgns_cli.training import room
 from sgns_cli.training.checkpoint import save_step
 from sgns_cli.training.draws import BLOCK
 from sgns_cli.training.engine import initial_matrices, matrix_bytes
+from sgns_cli.training.engines import device_bytes
 from sgns_cli.training.kernels.cpu import new_work
 from sgns_cli.training.kernels.cpu_memory import new_objective, new_scratch
 from sgns_cli.training.problem import Problem, make_problem
@@ -173,7 +174,8 @@ def test_what_takes_more_memory():
 
 def test_matrices_that_do_not_fit_on_a_cuda_device(monkeypatch):
     problem = problem_of(COUNTS, dim=1000)
-    needed = matrix_bytes(problem)
+    needed = device_bytes(problem, "cuda:3")
+    assert needed > 2 * matrix_bytes(problem)  # the deltas of rows take as much again
     asked = []
 
     def free(device):
@@ -187,7 +189,9 @@ def test_matrices_that_do_not_fit_on_a_cuda_device(monkeypatch):
     free.there = needed // 2
     error = refusal(check_memory, problem, needs)
     assert "on cuda:3" in error.message
-    assert matrix_bytes(with_key(problem, dim=value_of("model.dim", error.hint))) <= free.there
+    assert device_bytes(with_key(problem, dim=value_of("model.dim", error.hint)), "cuda:3") <= free.there
+    free.there = needed
+    assert "on cuda:3" in refusal(check_memory, problem, replace(needs, processes=2)).message
     assert set(asked) == {"cuda:3"}
 
 

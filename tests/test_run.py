@@ -269,7 +269,7 @@ def test_a_place_that_cannot_be_written_to_is_not_taken_for_a_running_training(s
 
 def test_a_run_goes_on_with_rounds_of_the_length_it_was_begun_with(start, monkeypatch):
     begun, _ = finish(start("train.epochs=40"), stop_after=2)
-    monkeypatch.setattr("sgns_cli.training.problem.ROUND_CENTRES", 500)  # as another device has it
+    monkeypatch.setattr(run_module, "round_centres", lambda device: 500)  # as another device has it
     assert start("run.directory=runs/other").problem.span != begun.problem.span
     resumed = start("train.epochs=40", resume=True)
     assert resumed.problem.span == begun.problem.span

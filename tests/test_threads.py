@@ -11,8 +11,10 @@ from problems import uneven_problem, zipf_problem
 
 from sgns_cli.config import ModelConfig, TrainConfig
 from sgns_cli.training.compiled import jit
+from sgns_cli.training.cpu_engine import CpuEngine
 from sgns_cli.training.draws import BLOCK, PART_BLOCKS
-from sgns_cli.training.engine import CpuEngine, initial_matrices, useful_threads
+from sgns_cli.training.engine import initial_matrices
+from sgns_cli.training.engines import useful_threads
 from sgns_cli.training.kernels.cpu_memory import Rounds, new_objective, new_scratch
 from sgns_cli.training.kernels.cpu_plan import AHEAD, ALONE, new_plans, plan_round
 from sgns_cli.training.kernels.meeting import increase, nap, pause, read, write

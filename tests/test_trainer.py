@@ -7,7 +7,8 @@ import pytest
 from problems import zipf_problem
 
 from sgns_cli.errors import SgnsError
-from sgns_cli.training.engine import CpuEngine, initial_matrices
+from sgns_cli.training.cpu_engine import CpuEngine
+from sgns_cli.training.engine import initial_matrices
 from sgns_cli.training.trainer import Pace, Saved, train
 
 ALWAYS = Pace(log_seconds=1e-9, checkpoint_minutes=1e9)

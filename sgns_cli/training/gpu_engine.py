@@ -46,7 +46,7 @@ class Drawn:
 def rounds_of_stretch(problem: Problem) -> int:
     """Rounds drawn at a time: fewer where each block has very many negatives."""
     tokens = STRETCH // max(1, problem.shared_negatives // 64)
-    return max(1, min(tokens // problem.span, MOST_ROUNDS))
+    return max(1, min(tokens // problem.span, MOST_ROUNDS, problem.epoch_rounds))
 
 
 def work_bytes(problem: Problem) -> int:

@@ -15,7 +15,8 @@ from sgns_cli.errors import SgnsError
 from sgns_cli.token_folder import is_token_folder
 from sgns_cli.training.averaging import Averaging, Interval
 from sgns_cli.training.draws import Corpus
-from sgns_cli.training.engine import Engine, Floats, Matrices, empty_matrices, make_engine, useful_threads
+from sgns_cli.training.engine import Engine, Floats, Matrices, empty_matrices
+from sgns_cli.training.engines import make_engine, useful_threads
 from sgns_cli.training.problem import Problem, make_problem
 from sgns_cli.training.ranks import End, Group
 from sgns_cli.training.room import Needs, check_memory

@@ -19,7 +19,8 @@ from sgns_cli.inventory import size
 from sgns_cli.machine import available_memory
 from sgns_cli.progress import amount
 from sgns_cli.training.draws import BLOCK, PART_BLOCKS
-from sgns_cli.training.engine import PIECE, matrix_bytes, objective_of
+from sgns_cli.training.engine import PIECE, matrix_bytes
+from sgns_cli.training.engines import device_bytes
 from sgns_cli.training.problem import ROUND_CENTRES, Problem
 
 MIB = 2**20
@@ -78,6 +79,7 @@ class Needs:
 
 def work_bytes(problem: Problem, threads: int) -> int:
     """What the CPU engine comes to use beside the matrices: it allocates more, for rounds that keep every token."""
+    from sgns_cli.training.cpu_engine import objective_of
     from sgns_cli.training.kernels.cpu_memory import MOST_BITS, STRIP
     from sgns_cli.training.kernels.cpu_plan import AHEAD
 
@@ -109,15 +111,14 @@ def check_memory(problem: Problem, needs: Needs, *, fixed: Collection[str] = ())
     if needs.device.startswith("cuda"):
         import torch
 
-        tables = 1 if needs.processes == 1 else 2  # and as they were last averaged
-        needed, there = tables * matrix_bytes(problem), torch.cuda.mem_get_info(needs.device)[0]
+        def on_device(problem: Problem) -> int:
+            averaged = matrix_bytes(problem) if needs.processes > 1 else 0  # the tables as they last were
+            return device_bytes(problem, needs.device) + averaged
+
+        needed, there = on_device(problem), torch.cuda.mem_get_info(needs.device)[0]
         if needed > there:
-            message = (
-                f"the matrices need {amount(needed, 'B')} on {needs.device}, and {amount(there, 'B')} are free there"
-            )
-            raise SgnsError(
-                message, _way_out(problem, lambda smaller: tables * matrix_bytes(smaller) <= there, fixed=fixed)
-            )
+            message = f"training needs {amount(needed, 'B')} on {needs.device}, and {amount(there, 'B')} are free there"
+            raise SgnsError(message, _way_out(problem, lambda smaller: on_device(smaller) <= there, fixed=fixed))
 
 
 def check_disk(problem: Problem, run: RunConfig, folder: Path, *, fixed: Collection[str] = ()) -> None:

@@ -25,7 +25,8 @@ from sgns_cli.locks import locked
 from sgns_cli.training.checkpoint import remove_old_steps, save_step, trim_metrics
 from sgns_cli.training.compiled import is_kept
 from sgns_cli.training.device import choose_device
-from sgns_cli.training.engine import Engine, Matrices, make_engine, must_compile, useful_threads
+from sgns_cli.training.engine import Engine, Matrices
+from sgns_cli.training.engines import make_engine, must_compile, notes_of, round_centres, useful_threads
 from sgns_cli.training.joint import Work, lead
 from sgns_cli.training.problem import Problem, make_problem
 from sgns_cli.training.ranks import ALONE, Group, Place
@@ -183,16 +184,17 @@ def set_up(config: Config, store: TokenStore, *, device: str = "auto", threads: 
     device = choose_device(device)
     asked, threads = threads, useful_threads(device, threads)
     tokenizer = store.tokenizer()
-    problem = make_problem(store.tokens, store.documents, store.counts, config.model, config.train)
+    centres = round_centres(device)
+    problem = make_problem(
+        store.tokens, store.documents, store.counts, config.model, config.train, round_centres=centres
+    )
     fingerprints = {"corpus": store.fingerprint, "tokenizer": tokenizer.fingerprint}
-    notes = list(store.meta["notes"])
+    notes = [*store.meta["notes"], *notes_of(device)]
     if place.processes > 1:
         problem = joint_problem(problem, place.processes)
         notes.append(f"{place.processes} processes train together, threads of each: {threads}")
     if not config.train.deterministic:
         notes.append("train.deterministic: false changes nothing: training on the CPU is always deterministic")
-    if device.startswith("cuda"):
-        notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")
     if device == "cpu" and threads < asked:
         notes.append(f"training uses {threads} of {asked} threads: a round has no work for more")
     return Setup(config, problem, tokenizer, fingerprints, device, threads, notes, place)
