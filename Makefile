@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint types bench bench-tokenizing bench-query bench-quick install install-dev install-bench clean
+.PHONY: demo test check lint types bench bench-tokenizing bench-query bench-gpu bench-ranks bench-quick install install-dev install-bench clean
 
 demo: install
 	$(BIN)/sgns train configs/kjv.yaml --overwrite
@@ -33,6 +33,14 @@ bench-tokenizing: install-bench
 # Queries beside gensim and model2vec: some minutes.
 bench-query: install-bench
 	$(BIN)/python bench/query.py
+
+# On a machine with a CUDA GPU, and torch and Triton for it: parity, throughput, quality, in less than ten minutes.
+bench-gpu: install
+	$(BIN)/python bench/gpu.py
+
+# One, two and four processes on this machine: some minutes.
+bench-ranks: install
+	$(BIN)/python bench/ranks.py
 
 bench-quick: install-bench
 	$(BIN)/python bench/cpu.py --quick

@@ -134,11 +134,14 @@ def parity(plan: Plan) -> Iterator[Record]:
 
 def throughput(plan: Plan) -> Iterator[Record]:
     """Kept tokens a second of whole epochs, and what their parts take."""
+    import torch
+
     bandwidth = copy_bandwidth() if plan.on_gpu else float("nan")
     for rows, dim in itertools.product(plan.rows, plan.dims):
         problem = made_up(plan, rows=rows, dim=dim, round_centres=plan.part // 2)
-        engine = engine_of(plan, problem)
-        row = rates(plan, problem, engine)
+        if plan.on_gpu:
+            torch.cuda.reset_peak_memory_stats()
+        row = rates(plan, problem, engine_of(plan, problem))
         bytes_a_centre = 8 * dim * (2 + problem.shared_negatives / 32)
         limit = bandwidth / bytes_a_centre
         yield {
@@ -226,9 +229,7 @@ def memory(problem: "Problem") -> Record:
 
     if not torch.cuda.is_available():
         return {}
-    held = torch.cuda.max_memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    return {"device_bytes": held, "expected_device_bytes": device_bytes(problem, "cuda")}
+    return {"device_bytes": torch.cuda.max_memory_allocated(), "expected_device_bytes": device_bytes(problem, "cuda")}
 
 
 def quality(plan: Plan, eltec: Path, questions: Path | None, work: Path) -> Iterator[Record]:

@@ -30,7 +30,7 @@ def work(*, tokens: str, dim: int, subsample: float, epochs: int) -> Record:
     from sgns_cli.corpus.token_store import open_token_store
     from sgns_cli.training.engine import initial_matrices
     from sgns_cli.training.engines import make_engine
-    from sgns_cli.training.joint import Part, Stretch
+    from sgns_cli.training.joint import Member, Stretch
     from sgns_cli.training.problem import make_problem
     from sgns_cli.training.ranks import find_place, joined
     from sgns_cli.training.shares import joint_problem, share_of
@@ -45,18 +45,18 @@ def work(*, tokens: str, dim: int, subsample: float, epochs: int) -> Record:
     measured: Record = {"tokens": problem.epoch_tokens, "rows": problem.vocabulary.rows, "seconds": []}
     measured |= {"averaging": [], "bytes": []}
     with joined(place, "cpu", 1) as group:
-        part = Part(group, problem, engine) if group else None
-        waited = timed(part.averaging) if part else [0.0]
+        member = Member(group, problem, engine) if group else None
+        waited = timed(member.averaging) if member else [0.0]
         for epoch in range(epochs + 1):
-            began, waited[0], sent = time.perf_counter(), 0.0, part.averaging.sent if part else 0
-            if part:
-                part.train(Stretch(epoch, 0, problem.epoch_tokens), lambda: False)
+            began, waited[0], sent = time.perf_counter(), 0.0, member.averaging.sent if member else 0
+            if member:
+                member.train(Stretch(epoch, 0, problem.epoch_tokens), lambda: False)
             else:
                 engine.train(epoch, 0, problem.epoch_tokens)
             if epoch:
                 measured["seconds"].append(time.perf_counter() - began)
                 measured["averaging"].append(waited[0])
-                measured["bytes"].append(part.averaging.sent - sent if part else 0)
+                measured["bytes"].append(member.averaging.sent - sent if member else 0)
         if group and not group.leads:
             group.hear()  # the end
     return measured if place.rank == 0 else {}

@@ -46,3 +46,4 @@ gpu.add_deltas, gpu.move_rows = Compiled(gpu.add_deltas, capability), Compiled(g
 tables, draws, parts, sums = (kind(*names) for kind, names in TYPES.items())
 shape = gpu.Shape(width=304, rows=50_000, context_length=1024, window=5, negatives=5, shared=32)
 gpu.train_part("i32", tables, draws, parts, sums, shape, 256)
+gpu.part_loss("i32", tables, draws, parts, sums, shape._replace(width=112, context_length=0), 256)

@@ -7,9 +7,11 @@ from types import ModuleType
 
 import pytest
 
-NOT_OURS = {"--help", "--version", "--logdir"}  # of every command, and TensorBoard's
-PAGES = ["README.md", "docs/architecture.md", "docs/algorithm.md", "docs/formats.md", "CONTRIBUTING.md"]
-LONGEST = {"README.md": 300, "docs/architecture.md": 150, "docs/algorithm.md": 150, "docs/formats.md": 150}
+TORCHRUN = {"--standalone", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-id"}
+NOT_OURS = {"--help", "--version", "--logdir"} | TORCHRUN  # of every command, and TensorBoard's
+DOCS = ["docs/architecture.md", "docs/algorithm.md", "docs/formats.md", "docs/scaling.md"]
+PAGES = ["README.md", *DOCS, "CONTRIBUTING.md"]
+LONGEST = {"README.md": 300, **dict.fromkeys(DOCS, 150)}
 COMMANDS = [
     "init",
     "tokenize",

@@ -47,7 +47,7 @@ class Averaging:
         self._tables = [(table, table.clone()) for table in tables.values()]  # and as it was last averaged
         pieces = [table[:PIECE] for table in tables.values()]
         self._changes = pieces[0].new_empty(sum(map(len, pieces)), pieces[0].shape[1], dtype=torch.bfloat16)
-        self._room = self._changes.new_empty(PIECE, pieces[0].shape[1], dtype=torch.float32)
+        self._room = self._changes.new_empty(max(map(len, pieces)), pieces[0].shape[1], dtype=torch.float32)
         self._prepared: deque[list[NDArray[np.float32]]] = deque()  # by average and table, the parts of changes [rows]
         self.sent = 0  # bytes that went into `total`
         rows, positions = share.vocabulary.rows, len(tables["positions"]) if "positions" in tables else 0
@@ -55,6 +55,7 @@ class Averaging:
         self._kept = np.zeros(rows, np.int64)  # [R] by the row: all tokens kept since the row was averaged
         noise = share.vocabulary.counts[share.vocabulary.ids] ** share.model.noise_power
         self._noise: Floats = noise / noise.sum()
+        self._count(0, share.corpus.begin, share.corpus.begin)  # compiles
 
     def prepare(self, epoch: int, intervals: Sequence[Interval]) -> None:
         """Count what training these intervals one after another will touch; after each comes an `average`.

@@ -1,6 +1,7 @@
 """The CPU engine: rounds through the compiled kernel (kernels/cpu.py)."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,6 +10,9 @@ from sgns_cli.training.draws import Corpus
 from sgns_cli.training.engine import Engine, Floats, Matrices, padded_width
 from sgns_cli.training.kernels import cpu, cpu_memory
 from sgns_cli.training.problem import Problem
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def objective_of(problem: Problem) -> cpu_memory.Objective:
@@ -44,6 +48,11 @@ class CpuEngine(Engine):
 
     def matrices(self) -> Matrices:
         return self._matrices
+
+    def tables(self) -> "dict[str, Tensor]":
+        import torch
+
+        return {name: torch.from_numpy(matrix) for name, matrix in self._matrices.items()}
 
     def run_rounds(
         self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats

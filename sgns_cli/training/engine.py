@@ -45,15 +45,13 @@ class Engine(ABC):
             return 0.0, 0
         return self.run_rounds(held_out, 0, HELD_OUT_EPOCH, held_out.begin, held_out.end, np.empty(0, np.float32))
 
-    @abstractmethod
     def matrices(self) -> Matrices:
         """The matrices as they stand (views where the device allows)."""
+        return {name: table.cpu().numpy() for name, table in self.tables().items()}
 
+    @abstractmethod
     def tables(self) -> "dict[str, Tensor]":
         """The matrices on the device, as views: what is written into them is trained on."""
-        import torch
-
-        return {name: torch.from_numpy(matrix) for name, matrix in self.matrices().items()}
 
     @abstractmethod
     def run_rounds(

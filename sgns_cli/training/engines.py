@@ -3,18 +3,30 @@
 Their modules load what their kernels need, numba or torch, so each is imported when its turn comes.
 """
 
+import re
 from importlib.util import find_spec
 
 from sgns_cli.training.draws import BLOCK
 from sgns_cli.training.engine import Engine, Matrices, matrix_bytes
 from sgns_cli.training.problem import GPU_ROUND_CENTRES, ROUND_CENTRES, Problem
 
+TRITON = (3, 5)  # before that, what an atomic exchange gave was not the same in all threads that hold it
+
 
 def kernel_of(device: str) -> str:
     """Which kernel trains on a device: `cpu`, `gpu`, or `reference`, which runs on any and is many times slower."""
     if device == "cpu":
         return "cpu"
-    return "gpu" if device.startswith("cuda") and find_spec("triton") is not None else "reference"
+    return "gpu" if device.startswith("cuda") and _triton_version() >= TRITON else "reference"
+
+
+def _triton_version() -> tuple[int, ...]:
+    """Of what is installed, () if nothing is."""
+    if find_spec("triton") is None:
+        return ()
+    import triton
+
+    return tuple(int(number) for number in re.findall(r"\d+", triton.__version__)[:2])
 
 
 def make_engine(problem: Problem, matrices: Matrices, device: str, threads: int) -> Engine:
@@ -37,7 +49,8 @@ def notes_of(device: str) -> list[str]:
     """What people should know before they train on a device."""
     notes = []
     if kernel_of(device) == "reference":
-        why = "Triton is not there (pip install triton)" if device.startswith("cuda") else "it has no kernel of its own"
+        cuda = device.startswith("cuda")
+        why = "Triton 3.5 or newer is not there (pip install triton)" if cuda else "it has no kernel of its own"
         notes.append(f"on {device} plain PyTorch trains, many times slower than a kernel: {why}; --device cpu has one")
     if device.startswith("cuda"):
         notes.append("on CUDA the draws repeat and the rounding does not: the bytes may differ from run to run")

@@ -53,7 +53,9 @@ def work_bytes(problem: Problem) -> int:
     """Bytes on the device beside the tables, at most: the draws of two stretches, and what makes one of them."""
     tokens = rounds_of_stretch(problem) * problem.span
     draws, making = 32 + 4 * problem.shared_negatives // BLOCK, 96 + 48 * problem.shared_negatives // BLOCK
-    return tokens * (3 * draws + making) + 4 * problem.vocabulary.rows * 2 + 12 * len(problem.vocabulary.counts)
+    chances = 12 * len(problem.vocabulary.counts) + 12 * problem.vocabulary.rows
+    curvature = 4 * (2 * problem.vocabulary.rows + problem.model.context_length)
+    return tokens * (3 * draws + making) + chances + curvature
 
 
 class GpuEngine(Engine):
@@ -99,11 +101,7 @@ class GpuEngine(Engine):
         self._drawing = torch.cuda.Stream() if self._cuda else None  # type: ignore[no-untyped-call]
         self._graph: torch.cuda.CUDAGraph | None = None
 
-    def matrices(self) -> Matrices:
-        return {name: table.cpu().numpy() for name, table in self.tables().items()}
-
     def tables(self) -> dict[str, Tensor]:
-        """The matrices on the device, as views."""
         return dict(zip(self._sizes, torch.split(self._tables.rows, list(self._sizes.values())), strict=True))
 
     def run_rounds(
@@ -229,7 +227,10 @@ class GpuEngine(Engine):
         if not self._cuda or self._graph is not None:
             return
         for moves in (False, True):
+            self._parts.at.zero_()
             self._run_some(moves=moves)
+        self._parts.at.zero_()
+        reach_of(self._problem.corpus, self._problem.vocabulary.chances, 0, 0, 0, 1, 1)
         torch.cuda.synchronize()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):

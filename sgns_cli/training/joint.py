@@ -8,6 +8,7 @@ from the tables of one process alone.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sgns_cli.config import Config
 from sgns_cli.corpus.token_store import open_token_store
@@ -19,8 +20,11 @@ from sgns_cli.training.engine import Engine, Floats, Matrices, empty_matrices
 from sgns_cli.training.engines import make_engine, useful_threads
 from sgns_cli.training.problem import Problem, make_problem
 from sgns_cli.training.ranks import End, Group
-from sgns_cli.training.room import Needs, check_memory
-from sgns_cli.training.shares import all_rounds, share_of, share_rounds, stretches
+from sgns_cli.training.room import Needs, check_device, check_memory
+from sgns_cli.training.shares import all_rounds, intervals, share_of, share_rounds
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Stopped = Callable[[], bool]
 NOT_SHARED = "let all machines see the same files, or tokenize on each to the same path and train from that folder"
@@ -46,7 +50,7 @@ class Stretch:
     stop: int
 
 
-class Part:
+class Member:
     """What one process does in the training of all."""
 
     def __init__(self, group: Group, problem: Problem, engine: Engine) -> None:
@@ -68,7 +72,7 @@ class Part:
             for intervals in self._intervals(stretch):
                 self.averaging.prepare(stretch.epoch, intervals)
                 for interval in intervals:
-                    sums += torch.tensor([*self._train(stretch.epoch, interval), 0])
+                    sums += torch.tensor([*self._train(stretch.epoch, interval), 0], dtype=torch.float64)
                     self.averaging.average()
             sums[2] = float(stopped())
             self._group.total(sums)
@@ -77,13 +81,13 @@ class Part:
 
     def _intervals(self, stretch: Stretch) -> Iterator[list[Interval]]:
         """What to train between averages, as far as an average of all rows each time."""
-        intervals = []
-        for start, stop, rows in stretches(self._problem, self._group.place.processes, stretch.start, stretch.stop):
+        found: list[Interval] = []
+        for start, stop, rows in intervals(self._problem, self._group.place.processes, stretch.start, stretch.stop):
             rates = self._problem.learning_rates(stretch.epoch, start, stop)
-            intervals.append(Interval(*share_rounds(self._problem, self._share, start, stop), rates, rows))
+            found.append(Interval(*share_rounds(self._problem, self._share, start, stop), rates, rows))
             if rows is None:
-                yield intervals
-                intervals = []
+                yield found
+                found = []
 
     def _train(self, epoch: int, interval: Interval) -> tuple[float, int]:
         share, begin, end = self._share, interval.begin, interval.end
@@ -99,17 +103,20 @@ class JointEngine(Engine):
         self.device, self.threads = engine.device, engine.threads
         self.stride = all_rounds(problem, group.place.processes)
         self._problem, self._engine, self._group, self._stopped = problem, engine, group, stopped
-        self._part = Part(group, problem, engine)
+        self._member = Member(group, problem, engine)
         self.asked_to_stop = False
 
     def train(self, epoch: int, start: int, stop: int) -> tuple[float, int]:
         stretch = Stretch(epoch, start, stop)
         self._group.say(stretch)
-        loss, pairs, self.asked_to_stop = self._part.train(stretch, self._stopped)
+        loss, pairs, self.asked_to_stop = self._member.train(stretch, self._stopped)
         return loss, pairs
 
     def matrices(self) -> Matrices:
         return self._engine.matrices()
+
+    def tables(self) -> "dict[str, Tensor]":
+        return self._engine.tables()
 
     def run_rounds(
         self, corpus: Corpus, seed: int, epoch: int, start: int, stop: int, rates: Floats
@@ -127,18 +134,18 @@ def lead(group: Group, problem: Problem, engine: Engine, work: Work, stopped: St
 
 def follow(group: Group, *, device: str, threads: int, stopped: Stopped) -> int:
     """Do what the leader says until it says the end; returns the exit code. Raises SgnsError for what fails here."""
-    part: Part | None = None
+    member: Member | None = None
     while True:
         said = group.hear()
         if isinstance(said, End):
             return said.code
         if isinstance(said, Work):
-            part = _take_part(group, said, device, threads)
-        elif part is not None:
-            part.train(said, stopped)
+            member = _take_part(group, said, device, threads)
+        elif member is not None:
+            member.train(said, stopped)
 
 
-def _take_part(group: Group, work: Work, device: str, threads: int) -> Part | None:
+def _take_part(group: Group, work: Work, device: str, threads: int) -> Member | None:
     """Make ready what is to be trained here; None if another process cannot, and the run is to end."""
     try:
         problem = _problem(group, work, device, threads)
@@ -148,7 +155,7 @@ def _take_part(group: Group, work: Work, device: str, threads: int) -> Part | No
     except SgnsError as error:
         group.agree(error)
         raise
-    return Part(group, problem, engine) if group.agree(None) else None
+    return Member(group, problem, engine) if group.agree(None) else None
 
 
 def _problem(group: Group, work: Work, device: str, threads: int) -> Problem:
@@ -164,6 +171,9 @@ def _problem(group: Group, work: Work, device: str, threads: int) -> Problem:
     config = work.config
     problem = make_problem(store.tokens, store.documents, store.counts, config.model, config.train)
     problem = replace(problem, span=work.span)
+    needs = Needs(device, threads, processes=group.place.local_processes)
     if first_here:
-        check_memory(problem, Needs(device, threads, processes=group.place.local_processes))
+        check_memory(problem, needs)
+    else:
+        check_device(problem, needs)
     return problem

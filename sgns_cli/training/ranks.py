@@ -114,6 +114,7 @@ class Group:
         if device.startswith("cuda"):
             torch.cuda.set_device(device)
         backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
+        os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")  # an error that ends a wait, not the process
         with self._reached():
             dist.init_process_group(backend, timeout=AT_WORK)
             self._listening = dist.new_group(backend="gloo", timeout=AT_EASE)
@@ -178,7 +179,9 @@ class Group:
     def _reached(self) -> Iterator[None]:
         try:
             yield
-        except RuntimeError as error:  # of gloo, NCCL and the store, also where time is over
+        except RuntimeError as error:  # of gloo and the store, also where time is over; NCCL's has not been seen
+            if type(error).__name__ == "OutOfMemoryError":
+                raise
             this = f"process {self.place.rank} of {self.place.processes}"
             raise Gone(
                 f"another process of this run has ended ({this} sees: {_first(error)})",

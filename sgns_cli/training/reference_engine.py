@@ -40,9 +40,6 @@ class ReferenceEngine(Engine):
                 loss, pairs = loss + more, pairs + count
         return loss, pairs
 
-    def matrices(self) -> Matrices:
-        return {name: table.cpu().numpy() for name, table in self.tables().items()}
-
     def tables(self) -> dict[str, torch.Tensor]:
         parameters = self._parameters
         named = {

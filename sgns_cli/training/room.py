@@ -4,6 +4,7 @@ Knows what the engine, the start and the checkpoints allocate, by their formulas
 real arrays, files and processes. What the machine has is machine.py's business.
 """
 
+import math
 import shutil
 from bisect import bisect_left
 from collections.abc import Callable, Collection
@@ -84,9 +85,11 @@ def work_bytes(problem: Problem, threads: int) -> int:
     from sgns_cli.training.kernels.cpu_plan import AHEAD
 
     model, shared, objective = problem.model, problem.shared_negatives, objective_of(problem)
-    outputs, slots = objective.contexts + shared, MOST_BLOCKS * objective.slots
-    plans = AHEAD * (28 * (MOST_BLOCKS * BLOCK + 2 * model.window) + 4 * MOST_BLOCKS * shared + 12 * slots)
-    deltas = 4 * (objective.width + 1) * slots
+    longer = math.ceil(problem.span * problem.vocabulary.kept_fraction * 9 / 8 / BLOCK)  # rounds that a GPU began
+    blocks = longer if longer > 2 * MOST_BLOCKS else MOST_BLOCKS
+    outputs, slots = objective.contexts + shared, blocks * objective.slots
+    plans = AHEAD * (28 * (blocks * BLOCK + 2 * model.window) + 4 * blocks * shared + 12 * slots)
+    deltas = 4 * (objective.width + 1) * min(slots, PART_BLOCKS * objective.slots)
     strips = 4 * (BLOCK + outputs) * -(-objective.width // STRIP) * STRIP
     scratch = strips + 4 * BLOCK * (outputs + shared) + 16 * PART_BLOCKS * objective.slots + (8 << MOST_BITS)
     return plans + deltas + threads * scratch
@@ -100,7 +103,7 @@ def step_bytes(problem: Problem) -> int:
 
 
 def check_memory(problem: Problem, needs: Needs, *, fixed: Collection[str] = ()) -> None:
-    """Refuse a training that does not fit into memory, nor its matrices into that of a CUDA device.
+    """Refuse a training that does not fit into memory, or not on its CUDA device.
 
     Raises SgnsError with the values of keys that would fit.
     """
@@ -108,17 +111,23 @@ def check_memory(problem: Problem, needs: Needs, *, fixed: Collection[str] = ())
     if needed > there:
         message = f"training needs {amount(needed, 'B')} of memory, and {amount(there, 'B')} are available"
         raise SgnsError(message, _way_out(problem, lambda smaller: needs.memory(smaller) <= there, fixed=fixed))
-    if needs.device.startswith("cuda"):
-        import torch
+    check_device(problem, needs, fixed=fixed)
 
-        def on_device(problem: Problem) -> int:
-            averaged = matrix_bytes(problem) if needs.processes > 1 else 0  # the tables as they last were
-            return device_bytes(problem, needs.device) + averaged
 
-        needed, there = on_device(problem), torch.cuda.mem_get_info(needs.device)[0]
-        if needed > there:
-            message = f"training needs {amount(needed, 'B')} on {needs.device}, and {amount(there, 'B')} are free there"
-            raise SgnsError(message, _way_out(problem, lambda smaller: on_device(smaller) <= there, fixed=fixed))
+def check_device(problem: Problem, needs: Needs, *, fixed: Collection[str] = ()) -> None:
+    """Refuse a training that does not fit on its CUDA device. Raises SgnsError with the values of keys that would."""
+    if not needs.device.startswith("cuda"):
+        return
+    import torch
+
+    def on_device(problem: Problem) -> int:
+        averaged = matrix_bytes(problem) if needs.processes > 1 else 0  # the tables as they last were
+        return device_bytes(problem, needs.device) + averaged
+
+    needed, there = on_device(problem), torch.cuda.mem_get_info(needs.device)[0]
+    if needed > there:
+        message = f"training needs {amount(needed, 'B')} on {needs.device}, and {amount(there, 'B')} are free there"
+        raise SgnsError(message, _way_out(problem, lambda smaller: on_device(smaller) <= there, fixed=fixed))
 
 
 def check_disk(problem: Problem, run: RunConfig, folder: Path, *, fixed: Collection[str] = ()) -> None:

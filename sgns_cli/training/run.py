@@ -170,7 +170,7 @@ class Setup:
         needs = Needs(self.device, self.threads, adopts=adopts, compiles=compiles, processes=here)
         if not start.complete:
             fixed = ["model.dim", "model.min_count"] if start.resumes else ["model.dim"] if start.adopts else []
-            check_memory(self.problem, needs, fixed=fixed)
+            check_memory(start.problem(self.problem), needs, fixed=fixed)
             check_disk(self.problem, self.config.run, run_directory(self.config), fixed=fixed)
         if compiles:
             when = "once" if is_kept() else "in each run, as no cache folder can be written to"
@@ -193,7 +193,7 @@ def set_up(config: Config, store: TokenStore, *, device: str = "auto", threads: 
     if place.processes > 1:
         problem = joint_problem(problem, place.processes)
         notes.append(f"{place.processes} processes train together, threads of each: {threads}")
-    if not config.train.deterministic:
+    if device == "cpu" and not config.train.deterministic:
         notes.append("train.deterministic: false changes nothing: training on the CPU is always deterministic")
     if device == "cpu" and threads < asked:
         notes.append(f"training uses {threads} of {asked} threads: a round has no work for more")

@@ -72,7 +72,7 @@ def all_rounds(problem: Problem, processes: int) -> int:
     return rounds
 
 
-def stretches(problem: Problem, processes: int, start: int, stop: int) -> Iterator[tuple[int, int, int | None]]:
+def intervals(problem: Problem, processes: int, start: int, stop: int) -> Iterator[tuple[int, int, int | None]]:
     """The tokens [start, stop) of an epoch cut where rows are averaged: (start, stop, how many rows), None for all.
 
     Where that is depends on the number of a round in its epoch alone; after the last one all rows are averaged.
