@@ -217,9 +217,9 @@ class GpuEngine(Engine):
 
     def _run_some(self, *, moves: bool) -> None:
         """Launch the kernels for the next parts."""
-        run, blocks = gpu.train_part if moves else gpu.part_loss, -(-self._part // BLOCK)
+        shared = (self._tables, self._draws, self._parts, self._sums, self._shape, -(-self._part // BLOCK))
         for number in range(self._at_once):
-            run(number, self._tables, self._draws, self._parts, self._sums, self._shape, blocks)
+            gpu.run_part(number, *shared, moves=moves)
         self._parts.at.add_(self._at_once)
 
     def _compile(self) -> None:

@@ -88,39 +88,20 @@ class Shape(NamedTuple):
         return min(self.options.outputs, _power_of_2(self.shared))
 
 
-def train_part(number: int, tables: Tables, draws: Draws, parts: Parts, sums: Sums, shape: Shape, blocks: int) -> None:
-    """Train part `parts.at + number`, of at most `blocks` blocks; a part of none is nothing."""
-    part_loss(number, tables, draws, parts, sums, shape, blocks, moves=True)
-    groups, kinds = blocks + -(-2 * shape.window // BLOCK), 4 if shape.context_length else 3
-    move_rows[(groups, kinds)](
-        number,
-        *tables,
-        *draws,
-        *parts,
-        ROWS=shape.rows,
-        PLACES=shape.context_length,
-        WINDOW=shape.window,
-        SHARED=shape.shared,
-        NEGATIVES=shape.outputs,
-        LIMIT=2 / (3 if shape.context_length else 2),
-        WIDTH=shape.width,
-        TILE=shape.tile,
-        SIZE=BLOCK,
-    )
-
-
-def part_loss(
-    number: int,
-    tables: Tables,
-    draws: Draws,
-    parts: Parts,
-    sums: Sums,
-    shape: Shape,
-    blocks: int,
-    *,
-    moves: bool = False,
+def run_part(
+    number: int, tables: Tables, draws: Draws, parts: Parts, sums: Sums, shape: Shape, blocks: int, *, moves: bool
 ) -> None:
-    """The losses and pairs of the blocks of part `parts.at + number`; where it `moves`, their deltas too."""
+    """The losses and pairs of part `parts.at + number`, of at most `blocks` blocks; where it `moves`, it is trained."""
+    sizes = {
+        "ROWS": shape.rows,
+        "PLACES": shape.context_length,
+        "WINDOW": shape.window,
+        "SHARED": shape.shared,
+        "NEGATIVES": shape.outputs,
+        "WIDTH": shape.width,
+        "TILE": shape.tile,
+        "SIZE": BLOCK,
+    }
     context_tiles = -(-(BLOCK + 2 * shape.window) // shape.contexts)
     add_deltas[(blocks,)](
         number,
@@ -128,22 +109,19 @@ def part_loss(
         *draws,
         *parts,
         *sums,
-        ROWS=shape.rows,
-        PLACES=shape.context_length,
-        WINDOW=shape.window,
-        SHARED=shape.shared,
+        **sizes,
         WEIGHT=shape.negatives / shape.shared,
         CONTEXTS=shape.contexts,
         CONTEXT_TILES=context_tiles,
-        NEGATIVES=shape.outputs,
         OUTPUT_TILES=max(context_tiles, -(-shape.shared // shape.outputs)),
-        WIDTH=shape.width,
-        TILE=shape.tile,
-        SIZE=BLOCK,
         MOVES=moves,
         PRECISION=shape.options.precision,
         num_warps=shape.options.warps,
     )
+    if moves:
+        groups, kinds = blocks + -(-2 * shape.window // BLOCK), 4 if shape.context_length else 3
+        limit = 2 / (3 if shape.context_length else 2)
+        move_rows[(groups, kinds)](number, *tables, *draws, *parts, **sizes, LIMIT=limit)
 
 
 def _power_of_2(number: int) -> int:

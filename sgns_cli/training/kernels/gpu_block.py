@@ -94,7 +94,7 @@ def add_deltas(
     MOVES: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """A block of a part, by one program: its contexts and negatives a tile of each at a time. See `part_loss`."""
+    """A block of a part, by one program: its contexts and negatives a tile of each at a time. See `run_part`."""
     part = tl.load(parts_at) + number
     first = tl.load(part_first + part) + tl.program_id(0) * SIZE
     last = tl.load(part_last + part)
