@@ -74,7 +74,7 @@ class Averaging:
         self._sum(every)
         totals, at = every.double().numpy(), 0
         for interval, tables in zip(intervals, own, strict=True):
-            bend, parts = BEND * float(interval.learning_rates.mean()), []
+            bend, parts = BEND * float(interval.learning_rates.mean(dtype=np.float64)), []
             for touches in tables:
                 total = totals[at : at + len(touches)]
                 at += len(touches)
@@ -128,6 +128,6 @@ class Averaging:
 
 def _reach(touches: Floats) -> Floats:
     """(1 - exp(-t)) / t, 1 at zero: the share of t small steps towards a place that is left of them as it nears."""
-    t = np.maximum(touches, 1e-9)
+    t = np.clip(touches, 1e-9, 1e9)
     reach: Floats = -np.expm1(-t) / t
     return reach

@@ -31,7 +31,7 @@ from sgns_cli.training.joint import Work, lead
 from sgns_cli.training.problem import Problem, make_problem
 from sgns_cli.training.ranks import ALONE, Group, Place
 from sgns_cli.training.room import Needs, check_disk, check_memory
-from sgns_cli.training.shares import joint_problem, share_of
+from sgns_cli.training.shares import MOST_PROCESSES, joint_problem, share_of
 from sgns_cli.training.start import Request, Start, check_start, find_start, load_matrices, run_directory
 from sgns_cli.training.trainer import Pace, Progress, Saved, train
 
@@ -193,6 +193,9 @@ def set_up(config: Config, store: TokenStore, *, device: str = "auto", threads: 
     if place.processes > 1:
         problem = joint_problem(problem, place.processes)
         notes.append(f"{place.processes} processes train together, threads of each: {threads}")
+        if place.processes > MOST_PROCESSES:
+            worse = f"more than {MOST_PROCESSES} processes train worse, on little text much worse (docs/scaling.md)"
+            notes.append(f"{worse}: compare the held-out loss with that of fewer")
     if device == "cpu" and not config.train.deterministic:
         notes.append("train.deterministic: false changes nothing: training on the CPU is always deterministic")
     if device == "cpu" and threads < asked:

@@ -17,6 +17,7 @@ ROUNDS = 128  # over the number of processes squared: rounds between averages of
 ROWS = 64  # that are averaged at least, for each round since the average before
 GROWTH = 4
 MOST_ROUNDS = 512  # between two averages of all rows, about, however many there are
+MOST_PROCESSES = 4  # that were found to train as well as one
 NEAR = 100  # a share begins with a document if one begins within a share / NEAR of its place
 
 
