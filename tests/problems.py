@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from sgns_cli.config import ModelConfig, TrainConfig
 from sgns_cli.training.draws import PART
+from sgns_cli.training.engine import Matrices, initial_matrices
 from sgns_cli.training.problem import Problem, make_problem
 
 
@@ -47,3 +48,12 @@ def clustered_corpus(
     ids = (which[:, None] * size + rng.integers(0, size, (documents, length))).astype(np.uint16).reshape(-1)
     offsets = np.arange(0, documents * length + 1, length, dtype=np.int64)
     return ids, offsets, np.bincount(ids, minlength=clusters * size)
+
+
+def random_matrices(problem: Problem, scale: float = 0.3, seed: int = 0) -> Matrices:
+    """Matrices as in the middle of training: the contexts are not zero."""
+    rng = np.random.default_rng(seed)
+    matrices = initial_matrices(problem)
+    for matrix in matrices.values():
+        matrix[:, : problem.model.dim] = rng.normal(scale=scale, size=(len(matrix), problem.model.dim))
+    return matrices

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from problems import zipf_problem
+from problems import random_matrices, zipf_problem
 
 from sgns_cli.training.draws import BLOCK, draw_round, new_draws, reach_of
 from sgns_cli.training.engine import initial_matrices, matrix_bytes
@@ -24,14 +24,6 @@ from sgns_cli.training.gpu_engine import GpuEngine
 from sgns_cli.training.reference_engine import ReferenceEngine
 
 PART = 96  # centres: few, as each block takes the interpreter a tenth of a second
-
-
-def random_matrices(problem, scale=0.3, seed=0):
-    rng = np.random.default_rng(seed)
-    matrices = initial_matrices(problem)
-    for matrix in matrices.values():
-        matrix[:, : problem.model.dim] = rng.normal(scale=scale, size=(len(matrix), problem.model.dim))
-    return matrices
 
 
 def both_engines(problem, matrices, part=PART, at_once=1):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from problems import clustered_corpus, uneven_problem, zipf_problem
+from problems import clustered_corpus, random_matrices, uneven_problem, zipf_problem
 from torch.nn.functional import logsigmoid
 
 from sgns_cli.config import ModelConfig, TrainConfig
@@ -21,15 +21,6 @@ def reference_engine(problem, matrices):
 
 
 ENGINES = pytest.mark.parametrize("make_engine", [CpuEngine, reference_engine], ids=["cpu", "reference"])
-
-
-def random_matrices(problem, scale=0.3, seed=0):
-    """Matrices as in the middle of training: the contexts are not zero."""
-    rng = np.random.default_rng(seed)
-    matrices = initial_matrices(problem)
-    for matrix in matrices.values():
-        matrix[:, : problem.model.dim] = rng.normal(scale=scale, size=(len(matrix), problem.model.dim))
-    return matrices
 
 
 def copies(matrices):
