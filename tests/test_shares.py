@@ -82,6 +82,13 @@ def test_where_rows_are_averaged_follows_from_the_round_alone(span, processes, d
     assert list(intervals(problem, processes, a, b)) == [cut for cut in whole if a <= cut[0] < b]
 
 
+def test_rarer_rows_are_averaged_at_longer_intervals():
+    problem = replace(zipf_problem(types=40_000, tokens=400_000, model={"min_count": 1}), span=1)
+    assert problem.vocabulary.rows > 2048
+    sizes = [rows for *_, rows in intervals(problem, 4, 0, 64)]  # every 8 rounds
+    assert sizes[:7] == [512, 512, 512, 2048, 512, 512, 512]
+
+
 def test_a_large_vocabulary_is_averaged_within_a_limit():
     problem = zipf_problem(types=400_000, tokens=1_000_000, documents=10, wide=True, model={"min_count": 1})
     assert problem.vocabulary.rows > ROWS * MOST_ROUNDS

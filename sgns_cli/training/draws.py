@@ -193,10 +193,9 @@ def _look_back(
     place = start
     while place > max(opening, corpus.begin) and n > first - window:
         place -= 1
-        token = _token(corpus, place)
-        if (bits_at(key, place) >> _S32) < item(chances.keep, token):
+        if _is_kept(corpus, chances, key, place):
             n -= 1
-            put(draws.rows, n, item(chances.rows, token))
+            put(draws.rows, n, item(chances.rows, _token(corpus, place)))
             put(draws.places, n, place)
     return n
 

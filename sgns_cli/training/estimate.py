@@ -100,8 +100,8 @@ def prepare_estimate(
 ) -> Estimate:
     """Look at a run without making it. Raises SgnsError for what cannot be trained or resumed, or has no room."""
     setup = set_up(config, store, device=device, threads=threads)
-    start, needs = setup.find_start(request or Request())
-    setup = replace(setup, problem=start.problem(setup.problem))
+    start, needs, problem = setup.find_start(request or Request())
+    setup = replace(setup, problem=problem)
     return Estimate(setup, start, needs, documents=store.n_documents, tokens=len(store.tokens))
 
 

@@ -161,22 +161,26 @@ class Setup:
     notes: list[str]
     place: Place
 
-    def find_start(self, request: Request) -> tuple[Start, Needs]:
-        """Where the run starts, and what it needs there. Raises SgnsError if that may not be or has no room."""
+    def find_start(self, request: Request) -> tuple[Start, Needs, Problem]:
+        """Where the run starts, what it needs there, and the problem with the rounds that it was begun with.
+
+        Raises SgnsError if that may not be or has no room.
+        """
         processes = self.place.processes
         start = find_start(self.config, self.problem, self.fingerprints, request, processes=processes)
+        problem = start.problem(self.problem)
         compiles = not start.complete and must_compile(self.device)
         adopts, here = start.adopts is not None, self.place.local_processes
         needs = Needs(self.device, self.threads, adopts=adopts, compiles=compiles, processes=here)
         if not start.complete:
             fixed = ["model.dim", "model.min_count"] if start.resumes else ["model.dim"] if start.adopts else []
-            check_memory(start.problem(self.problem), needs, fixed=fixed)
-            check_disk(self.problem, self.config.run, run_directory(self.config), fixed=fixed)
+            check_memory(problem, needs, fixed=fixed)
+            check_disk(problem, self.config.run, run_directory(self.config), fixed=fixed)
         if compiles:
             when = "once" if is_kept() else "in each run, as no cache folder can be written to"
             note = f"compiling the kernel for this processor, {when}: some ten seconds, for which Ctrl-C waits"
             start = replace(start, notes=[*start.notes, note])
-        return start, needs
+        return start, needs, problem
 
 
 def set_up(config: Config, store: TokenStore, *, device: str = "auto", threads: int = 1, place: Place = ALONE) -> Setup:
@@ -228,14 +232,13 @@ def prepare_run(
     request = request or Request()
     folder = run_directory(config)
     setup = set_up(config, store, device=device, threads=threads, place=group.place if group else ALONE)
-    problem, tokenizer = setup.problem, setup.tokenizer
+    tokenizer = setup.tokenizer
     facts = {"fingerprints": setup.fingerprints, "lowercase": store.meta["options"]["lowercase"]}
     facts |= {"processes": setup.place.processes} if group else {}
     with ExitStack() as holding:
         holding.enter_context(locked(folder))
         check_start(config, request)
-        start, _ = setup.find_start(request)
-        problem = start.problem(problem)
+        start, _, problem = setup.find_start(request)
         matrices, more_notes = load_matrices(start, problem, tokenizer)
         new = not folder.exists() or not any(folder.iterdir())
         replaces = folder if request.overwrite and not new else None

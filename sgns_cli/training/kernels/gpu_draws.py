@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sgns_cli.training.draws import (
@@ -35,15 +34,8 @@ class DeviceChances:
 
     @classmethod
     def of(cls, chances: Chances, device: str) -> "DeviceChances":
-        def there(array: NDArray[np.generic], dtype: torch.dtype) -> Tensor:
-            return torch.from_numpy(array.astype(np.int64)).to(device, dtype)
-
-        return cls(
-            there(chances.rows, torch.int32),
-            there(chances.keep, torch.int64),
-            there(chances.accept, torch.int64),
-            there(chances.alias, torch.int32),
-        )
+        arrays = (chances.rows, chances.keep.view(np.int64), chances.accept.view(np.int64), chances.alias)
+        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
 @dataclass(frozen=True)
