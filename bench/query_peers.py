@@ -21,7 +21,7 @@ def make(folder: str, rows: int, dim: int, queries: int) -> Record:
 
     from sgns_cli.corpus.token_text import to_byte_alphabet
     from sgns_cli.corpus.tokenizer import open_encoding
-    from sgns_cli.folders import write_json
+    from sgns_cli.files import write_json
     from sgns_cli.run_folder import FORMAT_VERSION, MODEL, STATE, TOKENIZER, TRAINING, step_name
     from sgns_cli.tensors import whole, write_tensors
 

@@ -1,24 +1,25 @@
-"""Folders that are complete or not there: how token folders, steps and arrays reach the disk.
+"""Folders and files that are complete or not there: how token folders, steps and arrays reach the disk.
 
-A folder is written under a hidden name ending in `.incomplete`, each file is fsynced, and only then is it renamed to
-the name that others look for; so a name that can be seen is whole, whatever happened to the writer. Also the one way
-this project reads and writes JSON files. Knows nothing of what the folders mean.
+Each is written under a hidden name ending in `.incomplete`, every file is fsynced, and only then is it renamed to the
+name that others look for; so a name that can be seen is whole, whatever happened to the writer, and stays when the
+power goes. Knows nothing of what they mean; how files are read is files.py's business.
 """
 
 import errno
-import hashlib
-import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 from sgns_cli.errors import SgnsError
 
 INCOMPLETE = ".incomplete"
 OLD = f".old{INCOMPLETE}"  # of a folder that is being replaced
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
 
 
 def incomplete_name(path: Path) -> Path:
@@ -44,17 +45,18 @@ def publish_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     if not overwrite and path.exists():
         raise exists_already(path)
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(hidden, ignore_errors=True)
+        make_folder(path.parent)
+        put_back(path)
+        discard(hidden)
         hidden.mkdir()
         try:
             yield hidden
             for file in sorted(hidden.rglob("*")):
-                _fsync(file)
-            _fsync(hidden)
+                fsync(file)
+            fsync(hidden)
             replace_folder(hidden, path)
         except BaseException:
-            shutil.rmtree(hidden, ignore_errors=True)
+            discard(hidden)
             raise
 
 
@@ -64,14 +66,53 @@ def exists_already(path: Path) -> SgnsError:
 
 
 def replace_folder(hidden: Path, path: Path) -> None:
-    """Rename a complete hidden folder to `path`; an older folder there survives until the new one is in place."""
+    """Rename a complete hidden folder to `path`; an older one there goes once the new one is in its place.
+
+    Where the system can exchange two names, there is one of them at every moment. Elsewhere there is none between two
+    renames; whoever is killed there leaves the old one to `put_back`.
+    """
     old = path.with_name(f".{path.name}{OLD}")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
+    if not path.exists():
+        hidden.rename(path)
+    elif _exchange(hidden, path):
+        old = hidden
+    else:
+        discard(old)
         path.rename(old)
-    hidden.rename(path)
-    _fsync(path.parent)
-    shutil.rmtree(old, ignore_errors=True)
+        hidden.rename(path)
+    fsync(path.parent)
+    discard(old)
+
+
+def put_back(path: Path) -> None:
+    """Give a folder its name again from which it was taken by a writer that was killed before the new one had it."""
+    old = path.with_name(f".{path.name}{OLD}")
+    if old.exists() and not path.exists():
+        old.rename(path)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, hidden first, so that its name never stands for a part of it. Raises OSError."""
+    hidden = incomplete_name(path)
+    discard(hidden)
+    path.rename(hidden)
+    discard(hidden)
+
+
+def discard(debris: Path) -> None:
+    """Remove what nobody will look for: a folder, a file, or a link, which is not followed; if the disk lets us."""
+    if debris.is_dir() and not debris.is_symlink():
+        shutil.rmtree(debris, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            debris.unlink()
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, each of them durable. Raises OSError."""
+    for folder in reversed(list(takewhile(lambda folder: not folder.exists(), (path, *path.parents)))):
+        folder.mkdir(exist_ok=True)
+        fsync(folder.parent)
 
 
 @contextmanager
@@ -81,11 +122,11 @@ def publish_file(path: Path) -> Iterator[Path]:
     with writing(path):
         try:
             yield hidden
-            _fsync(hidden)
+            fsync(hidden)
             hidden.replace(path)
-            _fsync(path.parent)
+            fsync(path.parent)
         except BaseException:
-            hidden.unlink(missing_ok=True)
+            discard(hidden)
             raise
 
 
@@ -96,36 +137,14 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = "free some space" if error.errno == errno.ENOSPC else "choose a folder that you may write to"
+        hint = "free some space" if error.errno in NO_SPACE else "choose a folder that you may write to"
+        if error.errno == errno.EIO:
+            hint = "look after the disk"
         raise SgnsError(f"cannot write {path}: {reason}", f"{hint}, then run the same command again") from error
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write `value` as indented UTF-8 JSON."""
-    text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-    path.write_bytes(text.encode("utf-8", "backslashreplace"))  # half a surrogate, as file names have, is JSON's \uD8FF
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; raises SgnsError if it is missing, broken, or no object."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SgnsError(f"cannot read {path}: {error.strerror}", "check the path, or make the folder again") from error
-    except (ValueError, RecursionError) as error:
-        raise SgnsError(f"{path} is damaged: it is not valid JSON", "make the folder again") from error
-    if not isinstance(value, dict):
-        raise SgnsError(f"{path} is damaged: expected a JSON object", "make the folder again")
-    return value
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, as hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _fsync(path: Path) -> None:
+def fsync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk. Raises OSError."""
     if os.name == "nt" and path.is_dir():
         return  # Windows has no such thing for a folder
     descriptor = os.open(path, os.O_RDONLY)
@@ -133,3 +152,21 @@ def _fsync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change names in one step; False where the system, or the file system, has no such step."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "renameat2"):  # of glibc before 2.28
+        return False
+    done = library.renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE)
+    if done == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))

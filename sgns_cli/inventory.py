@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from sgns_cli.errors import SgnsError
-from sgns_cli.run_folder import CONFIG, METRICS, STATE, read_state, resolve_step, run_folders, step_number, steps
+from sgns_cli.run_folder import (
+    CONFIG,
+    METRICS,
+    STATE,
+    read_metrics,
+    read_state,
+    resolve_step,
+    run_folders,
+    step_number,
+    steps,
+)
 from sgns_cli.token_folder import CACHE, META, damaged, is_token_folder, read_meta
 
 Facts = dict[str, Any]
@@ -77,12 +87,11 @@ def describe_run(path: Path) -> Facts:
 def describe_training(step: Path) -> Facts:
     """How a run was trained up to one of its steps: values of its config, of its report at that step, and when.
 
-    None where the run has no config, or no report of that step. Raises SgnsError if the config is damaged.
+    None where the run has no config, or no report of that step. Raises SgnsError if one of them is damaged.
     """
-    from sgns_cli.config_file import load_config  # pydantic takes a while to import, and a listing does without
+    from sgns_cli.run_config import load_run_config  # pydantic takes a while to import, and a listing does without
 
-    config = step.parent / CONFIG
-    values = load_config(config, []).model_dump() if config.exists() else {}
+    values = load_run_config(step.parent).model_dump() if (step.parent / CONFIG).exists() else {}
     facts = {name: values.get(section, {}).get(name) for section, names in CONFIGURED.items() for name in names}
     report = _report_at(step)
     facts["train_seconds"] = report.get("seconds")
@@ -94,11 +103,9 @@ def describe_training(step: Path) -> Facts:
 
 def _report_at(step: Path) -> Facts:
     """The last line of metrics.jsonl that is of this step; lines that are cut short or something else are passed by."""
-    try:
-        lines = (step.parent / METRICS).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+    if not (step.parent / METRICS).exists():
         return {}
-    for line in reversed(lines):
+    for line in reversed(read_metrics(step.parent, step).splitlines()):
         with suppress(ValueError, RecursionError):
             record = json.loads(line)
             if isinstance(record, dict) and record.get("step") == step_number(step):

@@ -10,12 +10,14 @@
 Training writes it (training/checkpoint.py), queries read it (vectors/run.py). Standard library only.
 """
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
 
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.folders import INCOMPLETE, read_json
+from sgns_cli.files import own_file, read_json, unsealed
+from sgns_cli.folders import INCOMPLETE
 
 FORMAT_VERSION = 1
 CONFIG = "config.yaml"
@@ -89,12 +91,48 @@ def resolve_step(path: Path) -> Path:
     return found[-1]
 
 
+def step_file(step: Path, name: str) -> Path:
+    """The path of a file of a step. Raises SgnsError if it leads out of the run."""
+    return own_file(step.parent, f"{step.name}/{name}")
+
+
 def read_state(step: Path) -> dict[str, Any]:
     """state.json of a step. Raises SgnsError if it is damaged or of a newer format."""
-    state = read_json(step / STATE)
+    state = read_json(step_file(step, STATE))
     if state.get("format_version") != FORMAT_VERSION:
         raise SgnsError(
             f"{step / STATE} has format_version {state.get('format_version')}, this sgns reads {FORMAT_VERSION}",
             "use the version of sgns that wrote it",
         )
-    return state
+    return unsealed(step / STATE, state)
+
+
+def read_metrics(run: Path, step: Path | None) -> str:
+    """The text of metrics.jsonl; what was in it when `step` was written is checked.
+
+    Raises SgnsError if it cannot be read or is not what was written.
+    """
+    path = own_file(run, METRICS)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SgnsError(f"cannot read {path}: {error.strerror}", "check its rights") from error
+    log = read_state(step).get("log") if step is not None else None
+    if isinstance(log, dict) and isinstance(length := log.get("bytes"), int):
+        whole = hashlib.sha256(data[:length]).hexdigest() == log.get("sha256")
+    else:
+        whole = log is None  # as in a run that was made elsewhere
+    if not whole:
+        raise SgnsError(f"{path} is damaged: it is not what was written", "train the run again")
+    return data.decode(errors="replace")
+
+
+def tensor_sums(step: Path, state: dict[str, Any]) -> dict[str, int]:
+    """The CRC-32 of each tensor of a step, by name, as its state has them; none of a run that was made elsewhere.
+
+    Raises SgnsError if they are damaged.
+    """
+    sums = state.get("tensors", {})
+    if not isinstance(sums, dict) or not all(isinstance(crc, int) for crc in sums.values()):
+        raise SgnsError(f"{step / STATE} is damaged: `tensors` are no checksums", "use another step of the run")
+    return sums

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import shutil
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -51,19 +52,32 @@ def whole(array: NDArray[Any]) -> TensorStream:
     return TensorStream(array.dtype, array.shape, [array])
 
 
-def write_tensors(path: Path, tensors: Mapping[str, TensorStream]) -> None:
-    """Write a .safetensors file piece by piece. Raises ValueError if the pieces do not fill a tensor exactly."""
+def write_tensors(path: Path, tensors: Mapping[str, TensorStream]) -> dict[str, int]:
+    """Write a .safetensors file piece by piece; returns the CRC-32 of each tensor's bytes, for `check_tensor`.
+
+    Raises ValueError if the pieces do not fill a tensor exactly.
+    """
     described = {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
     order = _aligned(described)
+    sums = {}
     with path.open("wb") as file:
         file.write(_header({name: described[name] for name in order}))
         for name in order:
-            tensor, start = tensors[name], file.tell()
+            tensor, start, sums[name] = tensors[name], file.tell(), 0
             for piece in tensor.pieces:
                 if piece.size:
-                    file.write(np.ascontiguousarray(piece, dtype=tensor.dtype).data)
+                    data = np.ascontiguousarray(piece, dtype=tensor.dtype).data
+                    sums[name] = zlib.crc32(data, sums[name])
+                    file.write(data)
             if file.tell() - start != tensor.nbytes:
                 raise ValueError(f"{name}: wrote {file.tell() - start} bytes of {tensor.nbytes}")
+    return sums
+
+
+def check_tensor(path: Path, name: str, tensor: NDArray[Any], crc: int) -> None:
+    """Read a mapped tensor whole and compare its CRC-32. Raises SgnsError if it is not what was written."""
+    if (zlib.crc32(tensor.data) if tensor.size else 0) != crc:
+        raise _damaged(path, f"tensor {name!r} is not what was written")
 
 
 @contextmanager

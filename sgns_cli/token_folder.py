@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import read_json
+from sgns_cli.files import own_file, read_json, unsealed
 
 FORMAT_VERSION = 1
 META = "meta.json"
@@ -38,11 +38,11 @@ def read_meta(folder: Path) -> dict[str, Any]:
         raise SgnsError(
             f"{folder} is no token folder", f"it should hold {META} and {TOKENS}; sgns tokenize -o makes one"
         )
-    meta = read_json(folder / META)
+    meta = read_json(own_file(folder, META))
     if meta.get("format_version") != FORMAT_VERSION:
         found = meta.get("format_version")
         raise SgnsError(f"{folder} has format {found}, and this version reads {FORMAT_VERSION}", "make it again")
-    return meta
+    return unsealed(folder / META, meta)
 
 
 def damaged(folder: Path, why: str) -> SgnsError:

@@ -25,7 +25,7 @@ from sgns_cli.cli import main
 from sgns_cli.corpus.bpe import BpeTokenizer
 from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.corpus.whitespace import WhitespaceTokenizer
-from sgns_cli.folders import write_json
+from sgns_cli.files import write_json
 from sgns_cli.tensors import whole, write_tensors
 
 # A shell that starts the tests in the background has Ctrl-C ignored, and children inherit that.

@@ -352,7 +352,7 @@ def test_groups_hold_all_in_order_and_no_more_than_they_may(sizes: list[int], mo
 
 def test_tokens_beyond_the_last_row_are_left_out(word_run: Written) -> None:
     model = open_model(word_run.path)
-    short = replace(model, embeddings=model.embeddings[:3], counts=None, contexts=None)
+    short = replace(model, embeddings=model.embeddings[:3], counts=None, load_contexts=None)
     embed = Embedder(short)
     text, other = embed.tokenize_batch(["the ball x fetched cat", "dog"])
     assert (text.ids.tolist(), text.positions.tolist()) == ([0, 2], [0, 3])

@@ -10,7 +10,7 @@ from conftest import WORD_COUNTS, Result, Written, bpe_counts, bpe_tokenizer, wo
 
 from sgns_cli import run_folder
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import read_json, write_json
+from sgns_cli.files import read_json, write_json
 from sgns_cli.tensors import whole, write_tensors
 from sgns_cli.vectors.opening import open_model, resolve_model
 

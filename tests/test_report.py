@@ -1,5 +1,6 @@
 """What is said of a corpus: held against counting by hand, for text that is hard to show, and refused when damaged."""
 
+import hashlib
 import json
 import tempfile
 from collections import Counter
@@ -10,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from conftest import Result, bpe_tokenizer
+from corpora import change_meta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cli_main import HEAVY, run_python
@@ -244,11 +246,6 @@ def test_a_terminal_shows_lines_and_tables(tmp_path: Path) -> None:
     assert any(line.startswith("disk_bytes            ") for line in result.lines)
 
 
-def change_meta(folder: Path, **changes: object) -> None:
-    meta = json.loads((folder / "meta.json").read_text())
-    (folder / "meta.json").write_text(json.dumps({**meta, **changes}))
-
-
 def swap_counts(folder: Path) -> None:
     counts = np.load(folder / "counts.npy")
     np.save(folder / "counts.npy", counts[::-1].copy())
@@ -259,13 +256,29 @@ def other_tokenizer(folder: Path) -> None:
     (folder / "tokenizer" / "ranks.tiktoken").write_text(ranks.replace("Z29sZA==", "Z29sZQ=="))  # gold, gole
 
 
+def change_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
 def lay_tokens(*ids: int) -> Callable[[Path], object]:
-    return lambda folder: (folder / "tokens.bin").write_bytes(np.array(ids, dtype="<u2").tobytes())
+    """As a stranger may lay them: with the right checksum."""
+
+    def lay(folder: Path) -> None:
+        data = np.array(ids, dtype="<u2").tobytes()
+        (folder / "tokens.bin").write_bytes(data)
+        checksums = json.loads((folder / "meta.json").read_text())["checksums"]
+        change_meta(folder, checksums={**checksums, "tokens.bin": hashlib.sha256(data).hexdigest()})
+
+    return lay
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a file gone": (lambda folder: (folder / "documents.npy").unlink(), "documents.npy is missing"),
     "tokens cut": (lay_tokens(10), "tokens.bin has not the size"),
+    "another token": (lambda folder: change_byte(folder / "tokens.bin"), "tokens.bin is not what was written"),
+    "another fact": (lambda folder: change_byte(folder / "meta.json"), "meta.json is damaged"),
     "an id that was not counted": (lay_tokens(*[98] * 12), "there is token id 98 in it"),
     "an id of no token": (lay_tokens(*[999] * 12), "there is token id 999 in it"),
     "documents that begin elsewhere": (
@@ -295,7 +308,7 @@ def test_a_damaged_folder_is_an_error(sgns: Sgns, tmp_path: Path, damage: str, o
     result = sgns("info", "t", *option)
     assert (result.code, result.out) == (1, "")
     what, hint = result.err.splitlines()
-    assert what.startswith("error: t is damaged: ")
+    assert what.startswith(("error: t is damaged: ", "error: t/meta.json is damaged: "))
     assert words in what
     assert hint == "hint: remove it and make it again"
 

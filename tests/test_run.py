@@ -11,7 +11,7 @@ from sgns_cli import run_folder
 from sgns_cli.config_file import load_config
 from sgns_cli.corpus.token_cache import cached_token_folder
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import write_json
+from sgns_cli.files import write_json
 from sgns_cli.training import run as run_module
 from sgns_cli.training.run import prepare_run
 from sgns_cli.training.start import Request
@@ -279,7 +279,7 @@ def test_a_run_goes_on_with_rounds_of_the_length_it_was_begun_with(start, monkey
 
 def test_a_step_that_does_not_fit_its_rounds_is_not_resumed(start):
     training, _ = finish(start("train.epochs=40"), stop_after=2)
-    state = json.loads((training.checkpoint / run_folder.STATE).read_text())
+    state = run_folder.read_state(training.checkpoint)
     write_json(training.checkpoint / run_folder.STATE, {**state, "round_tokens": 100})
     with pytest.raises(SgnsError, match="rounds have another length"):
         start("train.epochs=40", resume=True)

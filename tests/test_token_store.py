@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from corpora import change_meta
 
 from sgns_cli.corpus import token_store
 from sgns_cli.corpus.bpe import BpeTokenizer
@@ -67,7 +68,7 @@ def test_the_files_are_the_contracts(folder):
     assert (folder / "tokens.bin").read_bytes() == bytes([1, 0, 2, 0, 3, 0, 3, 0, 3, 0, 255, 0])
     assert np.load(folder / "documents.npy").tolist() == [0, 3, 5, 6]
     meta = json.loads((folder / "meta.json").read_text())
-    assert {**meta, "checksums": None} == {
+    assert {**meta, "checksums": None, "checksum": None} == {
         "format_version": 1,
         "tokens": 6,
         "documents": 3,
@@ -75,6 +76,7 @@ def test_the_files_are_the_contracts(folder):
         "dtype": "uint16",
         "tokenizer": {"kind": "bpe", "name": "bytes", "n_vocab": 256, "fingerprint": bpe().fingerprint},
         "checksums": None,
+        "checksum": None,
         **FACTS,
     }
     files = ["counts.npy", "documents.npy", "tokenizer/ranks.json", "tokenizer/ranks.tiktoken", "tokens.bin"]
@@ -139,11 +141,6 @@ def test_a_token_folder_is_known_by_its_files(folder, tmp_path):
     assert not is_token_folder(folder / "tokens.bin")
     with pytest.raises(SgnsError, match="is no token folder"):
         open_token_store(tmp_path)
-
-
-def change_meta(folder, **changes):
-    meta = json.loads((folder / "meta.json").read_text())
-    (folder / "meta.json").write_text(json.dumps({**meta, **changes}))
 
 
 DAMAGES = {

@@ -6,6 +6,8 @@ to be encoded.
 
 import hashlib
 import json
+import math
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,16 +20,17 @@ from numpy.typing import NDArray
 
 from sgns_cli.corpus import rank_files
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import write_json
+from sgns_cli.files import write_json
 
 if TYPE_CHECKING:
     import tiktoken
 
 RANKS = "ranks.tiktoken"
 SEPARATOR = "\x1c\x1d\x1e\x1f"  # between texts that are encoded together: ASCII's own four separators
-
-
 PROBES = ("", "the cat's 12 dogs,\n\n  a b\tc: x_1!\r\n é", "".join(map(chr, range(128))))  # to try a pattern on
+QUOTED = 200  # characters of what the engine says
+LONGEST_PATTERN = 100_000  # characters; GPT-4's has 110
+MOST_UNROLLED = 10**7  # with its repeats written out, for which the engine takes some 100 MB
 
 
 class EncodeError(SgnsError):
@@ -37,14 +40,17 @@ class EncodeError(SgnsError):
 def make_encoding(name: str, pattern: str, ranks: dict[bytes, int], separator_id: int) -> "tiktoken.Encoding":
     """tiktoken's encoder, whose only special token is SEPARATOR: the names of others are ordinary text.
 
-    Raises SgnsError if the pattern is no regular expression.
+    Raises SgnsError if the pattern is no regular expression, or becomes too large.
     """
     import tiktoken
 
     try:
+        if len(pattern) > LONGEST_PATTERN or _unrolled(pattern) > MOST_UNROLLED:
+            raise ValueError("it is too long, or repeats things too many times")
         return tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={SEPARATOR: separator_id})
     except ValueError as error:
-        raise SgnsError(f"the pattern of {name} is no regular expression: {error}", "correct the pattern") from error
+        why = str(error)[:QUOTED]
+        raise SgnsError(f"the pattern of {name} is no regular expression: {why}", "correct the pattern") from error
 
 
 def check_pattern(name: str, pattern: str) -> None:
@@ -54,9 +60,17 @@ def check_pattern(name: str, pattern: str) -> None:
     import regex  # type: ignore[import-untyped]  # comes with tiktoken
 
     make_encoding(name, pattern, {bytes([byte]): byte for byte in range(256)}, 256)
-    with suppress(regex.error):  # its syntax is not quite that of the engine above
+    with suppress(regex.error, RecursionError, TimeoutError):  # its syntax is not quite that of the engine above
         if any(not match.group() for text in PROBES for match in regex.finditer(pattern, text, timeout=1)):
             raise SgnsError(f"the pattern of {name} matches between characters, where there is no piece", "correct it")
+
+
+def _unrolled(pattern: str) -> int:
+    """How long a pattern may become when its counted repeats are written out, as the engine does: as if each of its
+    numbers were one, inside the others.
+    """
+    numbers = re.findall("0*([1-9][0-9]{,8})", pattern.replace("0-9", ""))
+    return len(pattern) * math.prod(map(int, numbers))
 
 
 class BpeTokenizer:
@@ -113,7 +127,7 @@ class BpeTokenizer:
         except BaseException as error:
             # A panic of the Rust side is no Exception, and its class cannot be imported.
             if type(error).__name__ == "PanicException" or isinstance(error, ValueError):
-                raise EncodeError(f"the tokenizer gave up on a text: {error}", "cut the text into lines") from error
+                raise EncodeError(f"the tokenizer gave up on a text: {str(error)[:QUOTED]}", "cut the text into lines") from error
             raise
 
     def unknown(self, text: str) -> dict[int, str]:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgns_cli.corpus.token_store import TokenStore, open_token_store, verify_files
+from sgns_cli.corpus.token_store import TokenStore, open_token_store
 from sgns_cli.corpus.token_text import show
 from sgns_cli.corpus.tokenizer import WHITESPACE, Tokenizer
 from sgns_cli.inventory import Report, describe_tokens
-from sgns_cli.token_folder import META, TOKENS, damaged
+from sgns_cli.token_folder import META, damaged
 
 LEAST = (1, 5, 100)  # occurrences from which the next class begins
 CLASSES = ("never seen", "1-4", "5-99", "100 and more", "special", "hole")
@@ -30,12 +30,10 @@ Record = dict[str, Any]
 def describe_corpus(folder: Path, *, frequent: int = 10, longest: int = 5) -> Report:
     """Facts about a token folder with its ids by count, `frequent` tokens and the `longest` documents.
 
-    Raises SgnsError if the folder is damaged. All that is counted here is checked by its SHA-256; tokens.bin, which may
-    be large and of which a glimpse is shown, by its size.
+    Raises SgnsError if the folder is damaged: every file of it is checked by its SHA-256.
     """
     facts = describe_tokens(folder)
-    store = open_token_store(folder)
-    verify_files(folder, {name: sha256 for name, sha256 in store.meta["checksums"].items() if name != TOKENS})
+    store = open_token_store(folder, verify=True)
     if facts["types"] != np.count_nonzero(store.counts):
         raise damaged(folder, f"{META} and its files do not fit each other")
     tokenizer = store.tokenizer()

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
-from sgns_cli.folders import checksum, publish_folder, write_json
+from sgns_cli.files import changed_file, checksum, own_file, own_path, sealed, write_json
+from sgns_cli.folders import publish_folder
 from sgns_cli.npy import write_npy
 from sgns_cli.token_folder import COUNTS, DOCUMENTS, FORMAT_VERSION, META, TOKENIZER, TOKENS, damaged, read_meta
 
@@ -45,7 +46,9 @@ class TokenStore:
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that made these ids."""
-        return load_tokenizer(self.folder / TOKENIZER)
+        folder = own_path(self.folder, TOKENIZER)
+        names = {name: name.removeprefix(f"{TOKENIZER}/") for name in self.meta["checksums"] if "/" in name}
+        return load_tokenizer(folder, checksums={short: self.meta["checksums"][name] for name, short in names.items()})
 
 
 def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
@@ -65,13 +68,13 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
         raise damaged(folder, f"{META} lacks what it should say") from error
     if not all(isinstance(fact, str) for fact in facts) or n_tokens < 1 or n_documents < 1:
         raise damaged(folder, f"{META} lacks what it should say")
-    if (folder / TOKENS).stat().st_size != n_tokens * dtype.itemsize:
+    if own_file(folder, TOKENS).stat().st_size != n_tokens * dtype.itemsize:
         raise damaged(folder, f"{TOKENS} has not the size of {n_tokens} tokens")
     if verify:
         verify_files(folder, checksums)
     tokens = np.memmap(folder / TOKENS, dtype=dtype, mode="r")
-    documents = _load_array(folder / DOCUMENTS, n_documents + 1, mmap=True)
-    counts = _load_array(folder / COUNTS, n_vocab, mmap=False)
+    documents = _map_array(own_file(folder, DOCUMENTS), n_documents + 1)
+    counts = np.array(_map_array(own_file(folder, COUNTS), n_vocab))
     if documents[0] != 0 or documents[-1] != n_tokens or counts.sum() != n_tokens:
         raise damaged(folder, "its files do not fit each other")
     return TokenStore(folder, tokens, documents, counts, meta)
@@ -79,15 +82,14 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
 
 def verify_files(folder: Path, checksums: Mapping[str, Any]) -> None:
     """Read files whole and compare their SHA-256s, by name. Raises SgnsError for one that is missing or differs."""
-    for name, expected in checksums.items():
-        path = folder / name
-        if not path.is_file() or checksum(path) != expected:
-            raise damaged(folder, f"{name} is not what was written")
+    if changed := changed_file(folder, checksums):
+        raise damaged(folder, f"{changed} is not what was written")
 
 
-def _load_array(path: Path, length: int, *, mmap: bool) -> NDArray[np.int64]:
+def _map_array(path: Path, length: int) -> NDArray[np.int64]:
+    """Map a .npy file: so its header can ask for no more than there is."""
     try:
-        array: NDArray[np.int64] = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
+        array: NDArray[np.int64] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise damaged(path.parent, f"{path.name} cannot be read") from error
     if array.shape != (length,) or array.dtype != np.dtype("<i8"):
@@ -170,7 +172,7 @@ class TokenWriter:
             **facts,
             "checksums": {name: checksum(self.folder / name) for name in names},
         }
-        write_json(self.folder / META, meta)
+        write_json(self.folder / META, sealed(meta))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ rank_files.py's business; how a BPE is trained, bpe_trainer.py's.
 
 import difflib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -19,9 +19,10 @@ from sgns_cli.corpus import rank_files
 from sgns_cli.corpus.bpe import RANKS, BpeTokenizer, check_pattern
 from sgns_cli.corpus.whitespace import DESCRIPTION, VOCABULARY, WhitespaceTokenizer, load_whitespace
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.folders import read_json
+from sgns_cli.files import changed_file, own_file, read_json
 
 WHITESPACE = "whitespace"
+LONGEST_NAME = 200  # characters: an error may have it
 _reading = threading.Lock()  # held while tiktoken reads rank files through us
 
 
@@ -68,8 +69,15 @@ class Tokenizer(Protocol):
         ...
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """Build the tokenizer that `save` wrote into `folder`. Raises SgnsError if it is missing or damaged."""
+def load_tokenizer(folder: Path, *, checksums: Mapping[str, object] | None = None) -> Tokenizer:
+    """Build the tokenizer that `save` wrote into `folder`, whose files have these SHA-256s by name.
+
+    Raises SgnsError if it is missing or damaged, or links lead out of the folder.
+    """
+    if changed := changed_file(folder, checksums or {}):
+        raise SgnsError(f"{folder / changed} is damaged: it is not what was written", "make the folder again")
+    for name in (RANKS, Path(RANKS).with_suffix(".json").name, VOCABULARY, DESCRIPTION):
+        own_file(folder, name)
     if (folder / RANKS).exists():
         return read_rank_file(folder / RANKS)
     if (folder / VOCABULARY).exists() or (folder / DESCRIPTION).exists():
@@ -132,15 +140,17 @@ def _fault(pattern: object, special_tokens: object, name: object, ids: set[int])
     """What is wrong with a description, in a few words, or nothing."""
     if not isinstance(pattern, str) or not pattern:
         return "`pattern` is missing or no text"
-    if not isinstance(name, str):
-        return "`name` is no text"
+    if not isinstance(name, str) or len(name) > LONGEST_NAME:
+        return "`name` is no text, or too long"
     if not isinstance(special_tokens, dict):
         return "`special_tokens` is not a list of names with ids"
     for token, id in special_tokens.items():
         if type(id) is not int or not 0 <= id < rank_files.MAX_ID:
-            return f"special token {token!r} has no proper id"
+            return f"special token {token[:LONGEST_NAME]!r} has no proper id"
         if id in ids:
-            return f"special token {token!r} has an id that another token has"
+            return f"special token {token[:LONGEST_NAME]!r} has an id that another token has"
+        if any("\ud800" <= character <= "\udfff" for character in token):
+            return f"special token {token[:LONGEST_NAME]!r} is no text"
         ids.add(id)
     return ""
 

@@ -4,7 +4,6 @@ The names and the layout are run_folder.py's. Rows on disk are token ids; ids th
 """
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from numpy.typing import NDArray
 
 from sgns_cli import run_folder
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import OLD, checksum, publish_file, publish_folder, write_json
+from sgns_cli.files import changed_file, checksum, sealed, write_json
+from sgns_cli.folders import fsync, publish_file, publish_folder, remove_folder, writing
 from sgns_cli.tensors import TensorStream, map_tensors, whole, write_tensors
 from sgns_cli.training.engine import PIECE, Matrices, empty_matrices, initial_matrices
 from sgns_cli.training.problem import Problem
@@ -32,7 +32,7 @@ def save_step(
 ) -> Path:
     """Write step `step` of a run, complete or not at all; returns its folder.
 
-    `facts` are what else a reader of state.json must know: fingerprints, lowercase.
+    `facts` are what else a reader of state.json must know: fingerprints, lowercase, checksums of what is beside steps.
 
     Raises SgnsError if the disk refuses, or if a matrix holds a number that is not finite.
     """
@@ -45,11 +45,8 @@ def save_step(
         if not all(np.isfinite(matrix[start : start + PIECE]).all() for start in range(0, len(matrix), PIECE)):
             raise diverged(f"{name} hold a number that is not finite at step {step}")
     with publish_folder(folder, overwrite=True) as hidden:
-        write_tensors(hidden / run_folder.MODEL, model)
-        write_tensors(
-            hidden / run_folder.TRAINING,
-            {"contexts": _by_id(problem, matrices["contexts"]), "counts": whole(problem.vocabulary.counts)},
-        )
+        training = {"contexts": _by_id(problem, matrices["contexts"]), "counts": whole(problem.vocabulary.counts)}
+        sums = write_tensors(hidden / run_folder.MODEL, model) | write_tensors(hidden / run_folder.TRAINING, training)
         state = {
             "format_version": run_folder.FORMAT_VERSION,
             "step": step,
@@ -66,23 +63,16 @@ def save_step(
             "context_length": problem.model.context_length,
             **facts,
             "checksums": {name: checksum(hidden / name) for name in (run_folder.MODEL, run_folder.TRAINING)},
+            "tensors": sums,
             "metrics": metrics,
         }
-        write_json(hidden / run_folder.STATE, state)
+        write_json(hidden / run_folder.STATE, sealed(state))
     return folder
 
 
 def load_step(folder: Path, problem: Problem) -> Matrices:
     """The matrices of a step, in training rows. Raises SgnsError if a file is damaged or does not fit the problem."""
-    state = run_folder.read_state(folder)
-    for name in (run_folder.MODEL, run_folder.TRAINING):
-        whole_file = (folder / name).is_file() and state.get("checksums", {}).get(name) == checksum(folder / name)
-        if not whole_file:
-            raise SgnsError(
-                f"{folder / name} is damaged: it is not the file that state.json tells of",
-                f"remove {folder} and resume from the step before it",
-            )
-    tensors = {**map_tensors(folder / run_folder.MODEL), **map_tensors(folder / run_folder.TRAINING)}
+    tensors = _whole_tensors(folder, run_folder.read_state(folder))
     ids, dim = problem.vocabulary.ids, problem.model.dim
     matrices = empty_matrices(problem)
     for name, saved in (("vectors", "embeddings"), ("contexts", "contexts")):
@@ -95,6 +85,19 @@ def load_step(folder: Path, problem: Problem) -> Matrices:
     return matrices
 
 
+def _whole_tensors(folder: Path, state: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """All tensors of a step, mapped, once its files were found to be those that were written."""
+    checksums = state.get("checksums")
+    names = (run_folder.MODEL, run_folder.TRAINING)
+    told = {name: checksums.get(name) if isinstance(checksums, dict) else None for name in names}
+    if changed := changed_file(folder, told):
+        raise SgnsError(
+            f"{folder / changed} is damaged: it is not the file that state.json tells of",
+            f"remove {folder} and resume from the step before it",
+        )
+    return {name: tensor for file in names for name, tensor in map_tensors(folder / file).items()}
+
+
 def adopt_matrices(problem: Problem, tokenizer: Any, run: Path, old_tokenizer: Any) -> tuple[Matrices, int]:  # noqa: ANN401
     """Initial matrices, with the rows of the tokens (by bytes) that `run` has trained too taken from its latest step.
 
@@ -103,7 +106,7 @@ def adopt_matrices(problem: Problem, tokenizer: Any, run: Path, old_tokenizer: A
     """
     folder = run_folder.resolve_step(run)
     state = run_folder.read_state(folder)
-    tensors = {**map_tensors(folder / run_folder.MODEL), **map_tensors(folder / run_folder.TRAINING)}
+    tensors = _whole_tensors(folder, state)
     trained = np.asarray(tensors["counts"]) >= state["min_count"]
     pairs = []
     for row, token_id in enumerate(problem.vocabulary.ids):
@@ -122,12 +125,28 @@ def adopt_matrices(problem: Problem, tokenizer: Any, run: Path, old_tokenizer: A
     return matrices, len(pairs)
 
 
+def append_metrics(path: Path, record: dict[str, Any]) -> None:
+    """Add a line to metrics.jsonl. Raises SgnsError if the disk refuses."""
+    with writing(path), path.open("a", encoding="utf-8") as metrics:
+        metrics.write(json.dumps(record) + "\n")
+
+
+def seal_metrics(path: Path) -> dict[str, Any]:
+    """Make metrics.jsonl durable; returns its length and SHA-256, by which run_folder.read_metrics knows it again.
+
+    Raises SgnsError if the disk refuses.
+    """
+    with writing(path):
+        fsync(path)
+        return {"bytes": path.stat().st_size, "sha256": checksum(path)}
+
+
 def trim_metrics(path: Path, step: int) -> None:
     """Drop the lines of metrics.jsonl after `step`, and a line cut short, so that a resumed run repeats none."""
     if not path.exists():
         return
     kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         record = _record(line)
         if record is not None and record.get("step", 0) <= step:
             kept.append(line + "\n")
@@ -138,9 +157,8 @@ def trim_metrics(path: Path, step: int) -> None:
 def remove_old_steps(run: Path, keep: int) -> None:
     """Remove all but the newest `keep` steps. A step is hidden before its files go, so a visible one is whole."""
     for folder in run_folder.steps(run)[:-keep]:
-        hidden = folder.with_name(f".{folder.name}{OLD}")
-        folder.rename(hidden)
-        shutil.rmtree(hidden)
+        with writing(run):
+            remove_folder(folder)
 
 
 def _by_id(problem: Problem, matrix: NDArray[np.float32]) -> TensorStream:

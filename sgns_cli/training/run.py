@@ -5,8 +5,6 @@ Writes config.yaml, tokenizer and metrics.jsonl, and hands the loop (trainer.py)
 what a run and its estimate (estimate.py) have in common.
 """
 
-import json
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,13 +14,22 @@ from typing import Any
 
 from sgns_cli import run_folder
 from sgns_cli.config import DEFAULT_ENCODING, Config, TokenizerConfig
-from sgns_cli.config_file import dump_config
 from sgns_cli.corpus.token_store import TokenStore
 from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
-from sgns_cli.folders import INCOMPLETE, incomplete_name, publish_file, replace_folder, writing
+from sgns_cli.files import checksum
+from sgns_cli.folders import (
+    INCOMPLETE,
+    discard,
+    incomplete_name,
+    make_folder,
+    publish_folder,
+    replace_folder,
+    writing,
+)
 from sgns_cli.locks import locked
-from sgns_cli.training.checkpoint import remove_old_steps, save_step, trim_metrics
+from sgns_cli.run_config import write_run_config
+from sgns_cli.training.checkpoint import append_metrics, remove_old_steps, save_step, seal_metrics, trim_metrics
 from sgns_cli.training.compiled import is_kept
 from sgns_cli.training.device import choose_device
 from sgns_cli.training.engine import Engine, Matrices
@@ -77,13 +84,14 @@ class Training:
                 yield from self._train(stopped)
             except BaseException:
                 if self.new and not run_folder.steps(self.folder):
-                    shutil.rmtree(self.folder, ignore_errors=True)
+                    discard(self.folder)
                 raise
 
     def _train(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
         engine, asked = self._start_engine(stopped)
 
         def save(record: Progress) -> None:
+            self._report(record)  # first: a step that is there has its line, whatever happens
             self._save(record, engine.matrices())
 
         reports = train(
@@ -95,11 +103,14 @@ class Training:
             stopped=asked,
         )
         for record in reports:
-            self.last = record
-            self.trained_pairs |= record.loss is not None
-            with writing(self.folder), (self.folder / run_folder.METRICS).open("a", encoding="utf-8") as metrics:
-                metrics.write(json.dumps(asdict(record)) + "\n")
+            if record is not self.last:
+                self._report(record)
             yield record
+
+    def _report(self, record: Progress) -> None:
+        append_metrics(self.folder / run_folder.METRICS, asdict(record))
+        self.last = record
+        self.trained_pairs |= record.loss is not None
 
     def _start_engine(self, stopped: Callable[[], bool]) -> tuple[Engine, Callable[[], bool]]:
         """The engine, and whether to stop: where several processes train together, any of them may be asked to."""
@@ -140,9 +151,11 @@ class Training:
 
     def _save(self, record: Progress, matrices: Matrices) -> None:
         metrics = {name: getattr(record, name) for name in METRICS_OF_STEP}
-        self.checkpoint = save_step(self.folder, record.step, self.problem, matrices, facts=self.facts, metrics=metrics)
+        facts = {**self.facts, "log": seal_metrics(self.folder / run_folder.METRICS)}
+        self.checkpoint = save_step(self.folder, record.step, self.problem, matrices, facts=facts, metrics=metrics)
         if self.replaces is not None:
-            replace_folder(self.folder, self.replaces)
+            with writing(self.replaces):
+                replace_folder(self.folder, self.replaces)
             self.folder, self.replaces = self.replaces, None
             self.checkpoint = self.folder / self.checkpoint.name
         remove_old_steps(self.folder, self.config.run.keep_checkpoints)
@@ -244,8 +257,8 @@ def prepare_run(
         replaces = folder if request.overwrite and not new else None
         place = incomplete_name(folder) if replaces else folder
         with writing(place):
-            shutil.rmtree(incomplete_name(folder), ignore_errors=True)
-            _write_run_folder(place, config, tokenizer, start.step)
+            discard(incomplete_name(folder))
+            facts["tokenizer"] = _write_run_folder(place, config, tokenizer, start.step)
         held = holding.pop_all()
     return Training(
         config,
@@ -266,16 +279,17 @@ def prepare_run(
     )
 
 
-def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, first_step: int) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, first_step: int) -> dict[str, str]:
+    """Write all that is beside the steps; returns the checksums of the tokenizer's files by name."""
+    make_folder(folder)
     for debris in folder.glob(f".*{INCOMPLETE}"):
-        shutil.rmtree(debris, ignore_errors=True)
-    with publish_file(folder / run_folder.CONFIG) as hidden:
-        hidden.write_text(dump_config(_resolved(config, tokenizer)), encoding="utf-8")
-    tokenizer_folder = folder / run_folder.TOKENIZER
-    tokenizer_folder.mkdir(exist_ok=True)
-    tokenizer.save(tokenizer_folder)
+        discard(debris)
+    write_run_config(folder, _resolved(config, tokenizer))
+    with publish_folder(folder / run_folder.TOKENIZER, overwrite=True) as hidden:
+        tokenizer.save(hidden)
+        checksums = {file.name: checksum(file) for file in sorted(hidden.iterdir())}
     trim_metrics(folder / run_folder.METRICS, first_step)
+    return checksums
 
 
 def _resolved(config: Config, tokenizer: Tokenizer) -> Config:

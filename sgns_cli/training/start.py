@@ -10,10 +10,12 @@ from typing import Any
 
 from sgns_cli import run_folder
 from sgns_cli.config import Config
-from sgns_cli.config_file import load_config
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
 from sgns_cli.errors import SgnsError
+from sgns_cli.files import own_path
+from sgns_cli.folders import put_back, writing
 from sgns_cli.locks import locked
+from sgns_cli.run_config import load_run_config
 from sgns_cli.training.checkpoint import adopt_matrices, load_step
 from sgns_cli.training.engine import Matrices, initial_matrices
 from sgns_cli.training.problem import Problem
@@ -60,6 +62,8 @@ def check_start(config: Config, request: Request) -> None:
     folder = run_directory(config)
     if request.init_from is not None:
         run_folder.resolve_step(request.init_from)
+    with writing(folder):
+        put_back(folder)
     if folder.exists() and not folder.is_dir():
         raise SgnsError(f"{folder} is a file, not a run folder", "choose another run.directory")
     if not folder.exists() or not any(folder.iterdir()):
@@ -68,6 +72,8 @@ def check_start(config: Config, request: Request) -> None:
         raise SgnsError(
             f"{folder} is not empty and is no run folder", "choose another run.directory, or empty it yourself"
         )
+    for entry in folder.iterdir():
+        own_path(folder, entry.name)  # what is written through a link goes elsewhere
     if request.resume:
         _check_same_config(folder, config)
     elif not request.overwrite:
@@ -115,7 +121,8 @@ def load_matrices(start: Start, problem: Problem, tokenizer: Tokenizer) -> tuple
         return load_step(start.resumes, problem), []
     if start.adopts is None:
         return initial_matrices(problem), []
-    old = load_tokenizer(start.adopts.parent / run_folder.TOKENIZER)
+    told = run_folder.read_state(start.adopts).get("tokenizer", {})
+    old = load_tokenizer(own_path(start.adopts.parent, run_folder.TOKENIZER), checksums=told)
     matrices, taken = adopt_matrices(problem, tokenizer, start.adopts, old)
     rows = problem.vocabulary.rows
     return matrices, [f"{taken:,} of {rows:,} trained rows start from {start.adopts}, the others at random"]
@@ -146,7 +153,7 @@ def _resume(
             f"start {before} with torchrun" if before != 1 else "start it without torchrun",
         )
     notes = []
-    epochs = load_config(folder / run_folder.CONFIG, []).train.epochs
+    epochs = load_run_config(folder).train.epochs
     if config.train.epochs > epochs:
         notes.append(
             f"train.epochs grew from {epochs} to {config.train.epochs}: the learning rate goes on along the longer "
@@ -167,7 +174,7 @@ def _with_rounds_of(problem: Problem, state: dict[str, Any]) -> Problem:
 
 def _check_same_config(folder: Path, config: Config) -> None:
     """Refuse a key that makes another experiment. Sources may move: the corpus itself is compared later."""
-    old = load_config(folder / run_folder.CONFIG, [])
+    old = load_run_config(folder)
     for section in ("data", "tokenizer", "model", "train"):
         now, then = getattr(config, section).model_dump(), getattr(old, section).model_dump()
         for key in then:

@@ -30,7 +30,7 @@ class Model:
     load_tokenizer: Callable[[], Tokenizer]
     counts: NDArray[np.int64] | None = None  # [n_vocab]; None: a file that has none, its rows by falling count
     min_count: int = 1
-    contexts: NDArray[np.float32] | None = None  # [n_vocab, dim]; None: a file that has none
+    load_contexts: Callable[[], NDArray[np.float32]] | None = None  # [n_vocab, dim]; None: a file that has none
     positions: Literal["none", "learned", "sinusoidal"] = "none"
     context_length: int = 1
     position_rows: NDArray[np.float32] | None = None  # [context_length, dim] if learned
@@ -40,6 +40,13 @@ class Model:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         return self.load_tokenizer()
+
+    @cached_property
+    def contexts(self) -> NDArray[np.float32]:
+        """[n_vocab, dim]: the other matrix of a run, which few questions need. Raises SgnsError without one."""
+        if self.load_contexts is None:
+            raise SgnsError(f"{self.path} has no contexts", "leave out --vectors, or name a run of sgns")
+        return self.load_contexts()
 
     @cached_property
     def trained(self) -> NDArray[np.bool_]:
@@ -87,8 +94,6 @@ class Model:
         """[len(ids), dim]: the vectors of `ids`; a slice of one float32 matrix is a view, not a copy."""
         if kind == "input":
             return to_float32(self.embeddings[ids])
-        if self.contexts is None:
-            raise SgnsError(f"{self.path} has no contexts", "leave out --vectors, or name a run of sgns")
         if kind == "context":
             return self.contexts[ids]
         return to_float32(self.embeddings[ids]) + self.contexts[ids]

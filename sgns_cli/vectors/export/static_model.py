@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 
 from sgns_cli.corpus.tokenizer_json import tokenizer_json
-from sgns_cli.folders import write_json
+from sgns_cli.files import write_json
 from sgns_cli.tensors import write_tensors
 from sgns_cli.vectors.export.selection import Selection, Written
 from sgns_cli.vectors.export.tensor_files import matrix_streams

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sgns_cli.config_file import load_config
 from sgns_cli.errors import SgnsError
-from sgns_cli.run_folder import CONFIG, METRICS
+from sgns_cli.run_config import load_run_config
+from sgns_cli.run_folder import METRICS, read_metrics, steps
 from sgns_cli.vectors.records import Record
 
 WHOLE = ("step", "epoch", "tokens_seen", "tokens_total")
@@ -67,7 +67,7 @@ def read_losses(path: Path) -> Losses:
     file = run / METRICS
     if path.is_file() or not file.is_file():
         raise SgnsError(f"{path} has no losses: it is no run of sgns", "name a run with --model, or train one")
-    text = file.read_text(encoding="utf-8", errors="replace")
+    text = read_metrics(run, next(reversed(steps(run)), None))
     lines = text.splitlines()
     if lines and not text.endswith("\n"):
         lines.pop()  # being written just now, or the writer was killed at it
@@ -84,7 +84,7 @@ def read_losses(path: Path) -> Losses:
         if reports and report.step < reports[-1].step:
             raise _damaged(file, number, f"step {report.step} after step {reports[-1].step}")
         reports.append(report)
-    epochs = load_config(run / CONFIG, []).train.epochs
+    epochs = load_run_config(run).train.epochs
     ends = [total * epoch / epochs for epoch in range(1, epochs + 1)]
     return Losses(run, reports, [end for end in ends if end <= reports[-1].tokens_seen])
 
