@@ -18,6 +18,7 @@ from sgns_cli.errors import SgnsError
 
 INCOMPLETE = ".incomplete"
 OLD = f".old{INCOMPLETE}"  # of a folder that is being replaced
+AGAIN = "run the same command again"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
 
@@ -140,7 +141,7 @@ def writing(path: Path) -> Iterator[None]:
         hint = "free some space" if error.errno in NO_SPACE else "choose a folder that you may write to"
         if error.errno == errno.EIO:
             hint = "look after the disk"
-        raise SgnsError(f"cannot write {path}: {reason}", f"{hint}, then run the same command again") from error
+        raise SgnsError(f"cannot write {path}: {reason}", f"{hint}, then {AGAIN}") from error
 
 
 def fsync(path: Path) -> None:

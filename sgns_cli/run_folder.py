@@ -57,6 +57,11 @@ def run_folders(runs: Path) -> list[Path]:
         return []
 
 
+def is_unused(folder: Path) -> bool:
+    """Whether there is no such folder, or nothing in it but what a writer left that was killed."""
+    return not folder.exists() or all(entry.name.endswith(INCOMPLETE) for entry in folder.iterdir())
+
+
 def is_run_folder(folder: Path) -> bool:
     """Whether a folder holds a run and nothing else: a config, and no name that is not one of a run's."""
     names = {CONFIG, TOKENIZER, METRICS}

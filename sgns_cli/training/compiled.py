@@ -10,10 +10,10 @@ import atexit
 import hashlib
 import itertools
 import math
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -25,6 +25,7 @@ from numba.core.compiler import Compiler
 from numpy.typing import NDArray
 
 from sgns_cli.errors import SgnsError
+from sgns_cli.user_folders import cache_folder
 
 _FLEETING = "sgns-compiled-"  # how the name of a cache folder begins that goes with the process
 P = ParamSpec("P")
@@ -44,9 +45,32 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = before or str(_cache_folder())  # type: ignore[attr-defined]
     try:
-        return cast("Callable[P, R]", numba.njit(cache=True, **OPTIONS)(function))
+        compiled = numba.njit(cache=True, **OPTIONS)(function)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+    _keep_if_possible(compiled._cache)
+    return cast("Callable[P, R]", compiled)
+
+
+def _keep_if_possible(cache: Any) -> None:
+    """Let a disk that refuses, or a file that is damaged, cost a compilation and no more: without its cache a function
+    is compiled as the first time.
+    """
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_or_compile(signature: Any, context: Any) -> Any:
+        try:
+            return load(signature, context)
+        except Exception:  # whatever unpickling a damaged file may raise
+            with suppress(OSError):
+                cache.flush()  # a damaged index would refuse what is saved next
+            return None
+
+    def save_if_possible(signature: Any, data: Any) -> None:
+        with suppress(OSError):
+            save(signature, data)
+
+    cache.load_overload, cache.save_overload = load_or_compile, save_if_possible
 
 
 class _PartLibrary(JITCodeLibrary):
@@ -106,7 +130,10 @@ def aligned_zeros(*shape: int) -> NDArray[np.float32]:
 
 @cache
 def _cache_folder() -> Path:
-    """Where compiled code is kept: the user's cache, or a folder of the user's own among the temporary files."""
+    """Where compiled code is kept: the user's cache, or a folder of the user's own among the temporary files.
+
+    Raises SgnsError where neither can be written to.
+    """
     digest = hashlib.sha256()
     here = Path(__file__).parent
     for source in [
@@ -114,14 +141,17 @@ def _cache_folder() -> Path:
         *sorted(here.glob("kernels/*.py")),
     ]:
         digest.update(source.read_bytes())
-    name = f"sgns/numba-{digest.hexdigest()[:16]}"
-    try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = home / name
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except (OSError, RuntimeError):  # no home, or one that may not be written to: compile anew in each process
+    kept = cache_folder()
+    if kept is not None:
+        folder = kept / f"numba-{digest.hexdigest()[:16]}"
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+    try:  # no home, or one that may not be written to: compile anew in each process
         folder = Path(tempfile.mkdtemp(prefix=_FLEETING))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return folder
+    except OSError as error:
+        what = f"the compiled kernel has no place: {error.strerror}"
+        raise SgnsError(what, "set XDG_CACHE_HOME or TMPDIR to a folder that you may write to") from error
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -7,7 +7,7 @@ what a run and its estimate (estimate.py) have in common.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
 from sgns_cli.files import checksum
 from sgns_cli.folders import (
+    AGAIN,
     INCOMPLETE,
     discard,
     incomplete_name,
@@ -82,10 +83,25 @@ class Training:
                 return
             try:
                 yield from self._train(stopped)
-            except BaseException:
+            except BaseException as error:
                 if self.new and not run_folder.steps(self.folder):
                     discard(self.folder)
-                raise
+                if (failure := self._failure(error)) is None:
+                    raise
+                raise failure from error
+
+    def _failure(self, error: BaseException) -> SgnsError | None:
+        """What failed, and the checkpoint that is left; None where that is not known."""
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, of a GPU
+            error = SgnsError(
+                "there is no memory left", "lower model.dim, raise model.min_count, or use another machine"
+            )
+        if not isinstance(error, SgnsError):
+            return None
+        if self.checkpoint is None:
+            return error
+        hint = error.hint.replace(AGAIN, f"{AGAIN} with --resume")
+        return type(error)(f"{error.message}; the last good checkpoint is {self.checkpoint}", hint)
 
     def _train(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
         engine, asked = self._start_engine(stopped)
@@ -253,12 +269,14 @@ def prepare_run(
         check_start(config, request)
         start, _, problem = setup.find_start(request)
         matrices, more_notes = load_matrices(start, problem, tokenizer)
-        new = not folder.exists() or not any(folder.iterdir())
+        new = run_folder.is_unused(folder)
         replaces = folder if request.overwrite and not new else None
         place = incomplete_name(folder) if replaces else folder
         with writing(place):
             discard(incomplete_name(folder))
-            facts["tokenizer"] = _write_run_folder(place, config, tokenizer, start.step)
+            appears = not replaces and not folder.exists()  # whole at once; one that is there may be where we stand
+            with publish_folder(folder) if appears else nullcontext(place) as there:
+                facts["tokenizer"] = _write_run_folder(there, config, tokenizer, start)
         held = holding.pop_all()
     return Training(
         config,
@@ -279,7 +297,7 @@ def prepare_run(
     )
 
 
-def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, first_step: int) -> dict[str, str]:
+def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, start: Start) -> dict[str, str]:
     """Write all that is beside the steps; returns the checksums of the tokenizer's files by name."""
     make_folder(folder)
     for debris in folder.glob(f".*{INCOMPLETE}"):
@@ -288,7 +306,8 @@ def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, first_
     with publish_folder(folder / run_folder.TOKENIZER, overwrite=True) as hidden:
         tokenizer.save(hidden)
         checksums = {file.name: checksum(file) for file in sorted(hidden.iterdir())}
-    trim_metrics(folder / run_folder.METRICS, first_step)
+    trim_metrics(folder / run_folder.METRICS, start.step if start.state else -1)
+    remove_old_steps(folder, config.run.keep_checkpoints)
     return checksums
 
 

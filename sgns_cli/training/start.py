@@ -66,7 +66,7 @@ def check_start(config: Config, request: Request) -> None:
         put_back(folder)
     if folder.exists() and not folder.is_dir():
         raise SgnsError(f"{folder} is a file, not a run folder", "choose another run.directory")
-    if not folder.exists() or not any(folder.iterdir()):
+    if run_folder.is_unused(folder):
         return
     if not run_folder.is_run_folder(folder):
         raise SgnsError(
