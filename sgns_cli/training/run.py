@@ -93,9 +93,7 @@ class Training:
     def _failure(self, error: BaseException) -> SgnsError | None:
         """What failed, and the checkpoint that is left; None where that is not known."""
         if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, of a GPU
-            error = SgnsError(
-                "there is no memory left", "lower model.dim, raise model.min_count, or use another machine"
-            )
+            error = SgnsError("not enough memory", "lower model.dim, raise model.min_count, or use a larger machine")
         if not isinstance(error, SgnsError):
             return None
         if self.checkpoint is None:
