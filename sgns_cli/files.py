@@ -14,6 +14,7 @@ from typing import Any
 
 from sgns_cli.errors import SgnsError
 
+MOST_TOKENIZER = 2**30  # bytes of a file that a tokenizer is built from
 MOST_JSON = 2**28  # bytes: meta.json has a line for each source and skipped document
 CHECKSUM = "checksum"  # of all else that a JSON object holds
 
@@ -23,10 +24,7 @@ def read_whole(path: Path, *, at_most: int) -> bytes:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) and not path.is_dir():  # who opens a pipe waits for somebody to write
         raise SgnsError(f"{path} is a pipe or a device", "give a file")
-    if status.st_size > at_most:
-        raise SgnsError(
-            f"{path} has {status.st_size:,} bytes, more than any such file", "look whether it is the right one"
-        )
+    _check_size(path, status.st_size, at_most)
     with path.open("rb") as file:
         return file.read(at_most)
 
@@ -56,16 +54,25 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def changed_file(folder: Path, checksums: Mapping[str, object]) -> str | None:
+def changed_file(folder: Path, checksums: Mapping[str, object], *, at_most: int | None = None) -> str | None:
     """The first name in `checksums`, SHA-256s by name, whose file in `folder` is another or missing; None if none is.
 
-    Raises SgnsError for links out of the folder.
+    Raises SgnsError for links out of the folder, and for files of more than `at_most` bytes.
     """
     for name, expected in checksums.items():
         path = own_file(folder, name)
-        if not path.is_file() or checksum(path) != expected:
+        if not path.is_file():
+            return name
+        if at_most is not None:
+            _check_size(path, path.stat().st_size, at_most)
+        if checksum(path) != expected:
             return name
     return None
+
+
+def _check_size(path: Path, size: int, at_most: int) -> None:
+    if size > at_most:
+        raise SgnsError(f"{path} has {size:,} bytes, more than any such file", "look whether it is the right one")
 
 
 def write_json(path: Path, value: object) -> None:

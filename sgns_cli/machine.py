@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 CGROUP = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
@@ -27,7 +28,8 @@ def available_threads(*, cgroup: Path = CGROUP, membership: Path = MEMBERSHIP) -
 def available_memory(*, cgroup: Path = CGROUP, membership: Path = MEMBERSHIP) -> int:
     """Bytes of memory that this process may come to hold, with what it holds already.
 
-    What is free on the machine, or left to the container where that is less; caches of files count as free.
+    What is free on the machine, or left to the container or by `ulimit` where that is less; caches of files count as
+    free.
     """
     import psutil  # type: ignore[import-untyped]
 
@@ -35,7 +37,7 @@ def available_memory(*, cgroup: Path = CGROUP, membership: Path = MEMBERSHIP) ->
     own = held.rss - getattr(held, "shared", 0)  # where the system tells pages of files apart
     groups = (_memory_left(group) for group in _control_groups("memory", cgroup, membership))
     left = [psutil.virtual_memory().available, *(bytes_ for bytes_ in groups if bytes_ is not None)]
-    return int(min(left) + own)
+    return max(0, int(min([*left, *_limits_left(held)]) + own))
 
 
 def _control_groups(controller: str, cgroup: Path, membership: Path) -> Iterator[Path]:
@@ -55,6 +57,18 @@ def _control_groups(controller: str, cgroup: Path, membership: Path) -> Iterator
             for name in path.strip("/").split("/"):
                 folder /= name
                 yield folder
+
+
+def _limits_left(held: Any) -> Iterator[int]:  # noqa: ANN401 - psutil has no types
+    """Bytes that this process may still take under its own limits, as `ulimit -v` and `ulimit -d` set them."""
+    if not hasattr(held, "data"):  # not on every system
+        return
+    import resource
+
+    for limit, taken in ((resource.RLIMIT_AS, held.vms), (resource.RLIMIT_DATA, held.data)):
+        allowed = resource.getrlimit(limit)[0]
+        if allowed != resource.RLIM_INFINITY:
+            yield allowed - taken
 
 
 def _quota(group: Path) -> float | None:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.files import own_file, read_json, unsealed
+from sgns_cli.files import own_file, read_json, read_whole, unsealed
 from sgns_cli.folders import INCOMPLETE
 
 FORMAT_VERSION = 1
+MOST_METRICS = 2**30  # bytes: a line a second for a month
 CONFIG = "config.yaml"
 TOKENIZER = "tokenizer"
 METRICS = "metrics.jsonl"
@@ -119,7 +120,7 @@ def read_metrics(run: Path, step: Path | None) -> str:
     """
     path = own_file(run, METRICS)
     try:
-        data = path.read_bytes()
+        data = read_whole(path, at_most=MOST_METRICS)
     except OSError as error:
         raise SgnsError(f"cannot read {path}: {error.strerror}", "check its rights") from error
     log = read_state(step).get("log") if step is not None else None

@@ -26,7 +26,7 @@ from sgns_cli.npy import RowWriter
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1", "BOOL": "|b1"}
 NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
-MAX_HEADER = 100_000_000  # the library's own limit
+MAX_HEADER = 2**24  # bytes; those of the largest models have some hundred thousand
 ALIGNMENT = 8  # of the data in the file, and the size of the largest numbers
 MOST_ROWS = 10**18  # for which a header has room
 COPIED_AT_ONCE = 2**20
@@ -127,6 +127,8 @@ def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
     header.pop("__metadata__", None)
     data = np.memmap(path, np.uint8, mode="r")  # one for all: each takes a file descriptor
     mapped = {name: _view(path, name, entry, data[8 + length :]) for name, entry in header.items()}
+    if max([0, *(entry["data_offsets"][1] for entry in header.values())]) != size - 8 - length:
+        raise _damaged(path, "its tensors do not fill it")
     return {name: tensor for name, tensor in mapped.items() if tensor is not None}
 
 
@@ -172,7 +174,10 @@ def _view(path: Path, name: str, entry: Any, data: NDArray[np.uint8]) -> NDArray
         return None
     if end - start != math.prod(shape) * np.dtype(kind).itemsize:
         raise _damaged(path, f"tensor {name!r} does not fit the file")
-    return data[start:end].view(kind).reshape(shape)
+    try:
+        return data[start:end].view(kind).reshape(shape)
+    except ValueError as error:
+        raise _damaged(path, f"tensor {name!r} has {len(shape)} dimensions") from error
 
 
 def _damaged(path: Path, why: str) -> SgnsError:

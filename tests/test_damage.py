@@ -83,7 +83,9 @@ def test_damage_is_told_or_does_no_harm(sgns, folders, tmp_path, kind, folder):
         out = re.sub(r'"disk_bytes": \d+|"written": "[^"]*"', "", result.out)  # which the damage itself changes
         return result, [out, *(path.read_bytes() for path in others)]
 
-    whole = {tuple(question): asked(question) for question in QUESTIONS[folder]}
+    slow = kind == "words" and PLACES == 1  # and the same for both kinds
+    questions = [question for question in QUESTIONS[folder] if not slow or question[0] not in ("train", "plot")]
+    whole = {tuple(question): asked(question) for question in questions}
     assert {result.code for result, _ in whole.values()} == {0}, whole
     files = sorted(path for path in (tmp_path / folder).rglob("*") if path.is_file())
     assert len(files) >= 6

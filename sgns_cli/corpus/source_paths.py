@@ -13,6 +13,7 @@ from typing import Literal
 
 from sgns_cli.corpus.unpack import COMPRESSED
 from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.files import own_path
 
 TEXT = (".txt", ".md")
 RECORDS = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -105,6 +106,8 @@ def _of_many(paths: Iterable[Path], message: str, hint: str) -> list[Source]:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
+    """The files of a folder, also of those in it. Raises SgnsError for a link that leads out of it."""
+
     def refuse(error: OSError) -> None:
         raise SgnsError(f"cannot read {error.filename}: {error.strerror}", "check the rights") from error
 
@@ -112,7 +115,8 @@ def _files_below(folder: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             if not name.startswith(".") and _is_known(Path(name)):
-                yield Path(parent, name)
+                path = Path(parent, name)
+                yield own_path(folder, str(path.relative_to(folder))) if path.is_symlink() else path
 
 
 def inner_suffix(path: Path) -> str:

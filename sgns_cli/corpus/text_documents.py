@@ -14,7 +14,11 @@ from typing import BinaryIO, Literal
 from sgns_cli.corpus.findings import Findings, looks_like
 from sgns_cli.corpus.unpack import DAMAGED, unpacked
 from sgns_cli.errors import SgnsError
+from sgns_cli.machine import available_memory
+from sgns_cli.progress import amount
 
+LONG = 2**28  # characters of one document, from which on it is asked whether there is room for it
+A_CHARACTER = 8  # bytes that a character of a document takes until it is ids: the text, copies of it, the ids
 BLOCK = 2**20  # one batch: larger ones cost memory, smaller ones the threads that encode them wait for each other more
 FEW_NULS = 16  # in the first block: more of them, and more than one byte in ten, make a file no text
 BYTE_ORDER_MARK = "\ufeff"
@@ -129,9 +133,10 @@ def stream_documents(
 
 
 def _whole(blocks: Iterator[TextBlock]) -> Iterator[tuple[list[str], int]]:
-    parts = []
-    bytes_read = 0
+    parts: list[str] = []
+    length = bytes_read = 0
     for block in blocks:
+        length = _grown(length, block.text)
         parts.append(block.text)
         bytes_read = block.bytes_read
     text = "".join(parts)
@@ -146,15 +151,16 @@ def _lines(blocks: Iterator[TextBlock]) -> Iterator[tuple[list[str], int]]:
 def _paragraphs(blocks: Iterator[TextBlock]) -> Iterator[tuple[list[str], int]]:
     """Runs of lines joined by a newline; a line with nothing but whitespace in it is blank."""
     paragraph: list[str] = []
-    bytes_read = 0
+    length = bytes_read = 0
     for lines, bytes_read in _all_lines(blocks):
         texts = []
         for line in lines:
             if line and not line.isspace():
+                length = _grown(length, line)
                 paragraph.append(line)
             elif paragraph:
                 texts.append("\n".join(paragraph))
-                paragraph = []
+                paragraph, length = [], 0
         yield texts, bytes_read
     if paragraph:
         yield ["\n".join(paragraph)], bytes_read
@@ -163,17 +169,31 @@ def _paragraphs(blocks: Iterator[TextBlock]) -> Iterator[tuple[list[str], int]]:
 def _all_lines(blocks: Iterator[TextBlock]) -> Iterator[tuple[list[str], int]]:
     """Every line without its end, empty ones too; the last line needs no end."""
     pieces: list[str] = []  # of a line whose end has not come yet
-    bytes_read = 0
+    length = bytes_read = 0
     for block in blocks:
         bytes_read = block.bytes_read
         end = block.text.rfind("\n")
         if end < 0:
+            length = _grown(length, block.text)
             pieces.append(block.text)
             continue
         pieces.append(block.text[:end])
         text = "".join([*pieces, "\n"])
-        pieces = [block.text[end + 1 :]]
+        pieces, length = [block.text[end + 1 :]], 0
         yield text.replace("\r\n", "\n")[:-1].split("\n"), bytes_read
     rest = "".join(pieces)
     if rest:
         yield [rest], bytes_read
+
+
+def _grown(length: int, more: str) -> int:
+    """The length of a document that becomes longer. Raises SgnsError if there is no room for it: a small packed file
+    may hold a line without an end.
+    """
+    before, length = length, length + len(more)
+    if length // LONG > before // LONG and A_CHARACTER * length > (there := available_memory()):
+        raise SgnsError(
+            f"a document of more than {length:,} characters has no room in memory ({amount(there, 'B')} are available)",
+            "cut it into lines, or read it where there is more memory",
+        )
+    return length

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
-from sgns_cli.files import changed_file, checksum, own_file, own_path, sealed, write_json
+from sgns_cli.files import MOST_TOKENIZER, changed_file, checksum, own_file, own_path, sealed, write_json
 from sgns_cli.folders import publish_folder
 from sgns_cli.npy import write_npy
 from sgns_cli.token_folder import COUNTS, DOCUMENTS, FORMAT_VERSION, META, TOKENIZER, TOKENS, damaged, read_meta
 
 TOKENS_AT_ONCE = 2**20
+MOST_NPY_HEADER = 2**12  # bytes
 DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
 
 
@@ -70,29 +71,28 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
         raise damaged(folder, f"{META} lacks what it should say")
     if own_file(folder, TOKENS).stat().st_size != n_tokens * dtype.itemsize:
         raise damaged(folder, f"{TOKENS} has not the size of {n_tokens} tokens")
-    if verify:
-        verify_files(folder, checksums)
-    tokens = np.memmap(folder / TOKENS, dtype=dtype, mode="r")
     documents = _map_array(own_file(folder, DOCUMENTS), n_documents + 1)
-    counts = np.array(_map_array(own_file(folder, COUNTS), n_vocab))
+    mapped_counts = _map_array(own_file(folder, COUNTS), n_vocab)
+    if verify:
+        small = {name: sha256 for name, sha256 in checksums.items() if name not in (TOKENS, DOCUMENTS, COUNTS)}
+        changed = changed_file(folder, small, at_most=MOST_TOKENIZER) or changed_file(folder, checksums)
+        if changed:
+            raise damaged(folder, f"{changed} is not what was written")
+    tokens = np.memmap(folder / TOKENS, dtype=dtype, mode="r")
+    counts = np.array(mapped_counts)
     if documents[0] != 0 or documents[-1] != n_tokens or counts.sum() != n_tokens:
         raise damaged(folder, "its files do not fit each other")
     return TokenStore(folder, tokens, documents, counts, meta)
 
 
-def verify_files(folder: Path, checksums: Mapping[str, Any]) -> None:
-    """Read files whole and compare their SHA-256s, by name. Raises SgnsError for one that is missing or differs."""
-    if changed := changed_file(folder, checksums):
-        raise damaged(folder, f"{changed} is not what was written")
-
-
 def _map_array(path: Path, length: int) -> NDArray[np.int64]:
-    """Map a .npy file: so its header can ask for no more than there is."""
+    """Map a .npy file of so many numbers: so its header can ask for no more than there is."""
     try:
-        array: NDArray[np.int64] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with np.errstate(over="ignore"):  # of a shape that no file has
+            array: NDArray[np.int64] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, OverflowError) as error:
         raise damaged(path.parent, f"{path.name} cannot be read") from error
-    if array.shape != (length,) or array.dtype != np.dtype("<i8"):
+    if path.stat().st_size > 8 * length + MOST_NPY_HEADER or array.shape != (length,) or array.dtype != np.dtype("<i8"):
         raise damaged(path.parent, f"{path.name} is not {length} int64 numbers")
     return array
 

@@ -19,7 +19,7 @@ from sgns_cli.corpus import rank_files
 from sgns_cli.corpus.bpe import RANKS, BpeTokenizer, check_pattern
 from sgns_cli.corpus.whitespace import DESCRIPTION, VOCABULARY, WhitespaceTokenizer, load_whitespace
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.files import changed_file, own_file, read_json
+from sgns_cli.files import MOST_TOKENIZER, changed_file, own_file, read_json
 
 WHITESPACE = "whitespace"
 LONGEST_NAME = 200  # characters: an error may have it
@@ -74,7 +74,7 @@ def load_tokenizer(folder: Path, *, checksums: Mapping[str, object] | None = Non
 
     Raises SgnsError if it is missing or damaged, or links lead out of the folder.
     """
-    if changed := changed_file(folder, checksums or {}):
+    if changed := changed_file(folder, checksums or {}, at_most=MOST_TOKENIZER):
         raise SgnsError(f"{folder / changed} is damaged: it is not what was written", "make the folder again")
     for name in (RANKS, Path(RANKS).with_suffix(".json").name, VOCABULARY, DESCRIPTION):
         own_file(folder, name)

@@ -90,12 +90,15 @@ def _whole_tensors(folder: Path, state: dict[str, Any]) -> dict[str, NDArray[Any
     checksums = state.get("checksums")
     names = (run_folder.MODEL, run_folder.TRAINING)
     told = {name: checksums.get(name) if isinstance(checksums, dict) else None for name in names}
+    tensors = {
+        name: tensor for file in names for name, tensor in map_tensors(run_folder.step_file(folder, file)).items()
+    }
     if changed := changed_file(folder, told):
         raise SgnsError(
             f"{folder / changed} is damaged: it is not the file that state.json tells of",
             f"remove {folder} and resume from the step before it",
         )
-    return {name: tensor for file in names for name, tensor in map_tensors(folder / file).items()}
+    return tensors
 
 
 def adopt_matrices(problem: Problem, tokenizer: Any, run: Path, old_tokenizer: Any) -> tuple[Matrices, int]:  # noqa: ANN401

@@ -12,7 +12,7 @@ from sgns_cli import run_folder
 from sgns_cli.config import Config
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
 from sgns_cli.errors import SgnsError
-from sgns_cli.files import own_path
+from sgns_cli.files import own_file, own_path
 from sgns_cli.folders import put_back, writing
 from sgns_cli.locks import locked
 from sgns_cli.run_config import load_run_config
@@ -74,6 +74,8 @@ def check_start(config: Config, request: Request) -> None:
         )
     for entry in folder.iterdir():
         own_path(folder, entry.name)  # what is written through a link goes elsewhere
+    for name in (run_folder.CONFIG, run_folder.METRICS):
+        own_file(folder, name)
     if request.resume:
         _check_same_config(folder, config)
     elif not request.overwrite:
