@@ -43,7 +43,8 @@ def save_step(
         model["positions"] = whole(np.ascontiguousarray(matrices["positions"][:, : problem.model.dim]))
     for name, matrix in matrices.items():
         if not all(np.isfinite(matrix[start : start + PIECE]).all() for start in range(0, len(matrix), PIECE)):
-            raise diverged(f"{name} hold a number that is not finite at step {step}")
+            rate = problem.learning_rate(step)
+            raise diverged(f"{name} hold a number that is not finite at step {step} (learning rate {rate:g})")
     with publish_folder(folder, overwrite=True) as hidden:
         training = {"contexts": _by_id(problem, matrices["contexts"]), "counts": whole(problem.vocabulary.counts)}
         sums = write_tensors(hidden / run_folder.MODEL, model) | write_tensors(hidden / run_folder.TRAINING, training)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sgns_cli.errors import SgnsError
 from sgns_cli.training.draws import Chances
 
+MOST = 1e300
 CERTAIN = 2**32  # a chance of 1, in 32 random bits
 
 
@@ -61,7 +62,8 @@ def keep_probabilities(counts: NDArray[np.int64], threshold: float) -> NDArray[n
     """(sqrt(f/t) + 1) * t/f, at most 1, for f the share of each count [R]: word2vec's rule; 1 where t is 0."""
     if threshold == 0:
         return np.ones(len(counts))
-    share: NDArray[np.float64] = counts / counts.sum() / threshold
+    with np.errstate(over="ignore"):  # by a threshold near 0, for which nothing is kept
+        share: NDArray[np.float64] = np.minimum(counts / counts.sum() / threshold, MOST)
     keep: NDArray[np.float64] = np.minimum(1.0, (np.sqrt(share) + 1) / share)
     return keep
 
