@@ -100,3 +100,18 @@ def test_memory_of_this_machine(tmp_path: Path) -> None:
     total = psutil.virtual_memory().total
     assert 0 < available_memory() <= total
     assert 0 < available_memory(cgroup=tmp_path, membership=tmp_path / "nowhere") <= total
+
+
+@pytest.mark.skipif(not hasattr(psutil.Process().memory_info(), "data"), reason="the system has no such limits")
+@pytest.mark.parametrize(("limit", "held"), [("RLIMIT_AS", "vms"), ("RLIMIT_DATA", "data")])
+def test_limits_of_the_process_count_too(monkeypatch: pytest.MonkeyPatch, limit: str, held: str) -> None:
+    import resource
+
+    memory = SimpleNamespace(rss=HELD + 100 * MB, shared=100 * MB, vms=900 * MB, data=60 * MB)
+    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(memory_info=lambda: memory))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=FREE))
+    allowed = {getattr(resource, limit): getattr(memory, held) + 70 * MB}
+    monkeypatch.setattr(resource, "getrlimit", lambda number: (allowed.get(number, resource.RLIM_INFINITY), -1))
+    assert available_memory(cgroup=Path("nowhere"), membership=Path("nowhere")) == 70 * MB + HELD
+    allowed.clear()
+    assert available_memory(cgroup=Path("nowhere"), membership=Path("nowhere")) == FREE + HELD
