@@ -28,11 +28,20 @@ def incomplete_name(path: Path) -> Path:
     return path.with_name(f".{path.name}{INCOMPLETE}")
 
 
+def visible_name(path: Path) -> Path:
+    """The path as others will know it: runs/.kjv.incomplete/config.yaml -> runs/kjv/config.yaml."""
+
+    def visible(part: str) -> str:
+        hidden = part.startswith(".") and part.endswith(INCOMPLETE)
+        return part.removeprefix(".").removesuffix(OLD).removesuffix(INCOMPLETE) if hidden else part
+
+    return Path(*map(visible, path.parts))
+
+
 def unfinished(parent: Path) -> Iterator[tuple[Path, Path]]:
     """The hidden folders in `parent`, and the folder that each was to become: a writer is at it or was killed."""
     for hidden in sorted(parent.glob(f".*{INCOMPLETE}")):
-        name = hidden.name.removeprefix(".").removesuffix(OLD).removesuffix(INCOMPLETE)
-        yield hidden, parent / name
+        yield hidden, parent / visible_name(Path(hidden.name))
 
 
 @contextmanager
@@ -141,7 +150,7 @@ def writing(path: Path) -> Iterator[None]:
         hint = "free some space" if error.errno in NO_SPACE else "choose a folder that you may write to"
         if error.errno == errno.EIO:
             hint = "look after the disk"
-        raise SgnsError(f"cannot write {path}: {reason}", f"{hint}, then {AGAIN}") from error
+        raise SgnsError(f"cannot write {visible_name(path)}: {reason}", f"{hint}, then {AGAIN}") from error
 
 
 def fsync(path: Path) -> None:
