@@ -17,16 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import Literal, TextIO, cast
 
 from sgns_cli.errors import SgnsError
 from sgns_cli.progress import Stage, TokenizeReport, TrainingReport, tokenize_stage, training_stage
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
 TABLE_ROWS = 500  # rows that a table lays out together; longer data comes as several, so that it streams
 TABLE_NUMBERS = 4  # of a vector, on a terminal
+COLUMN_GAP = 3  # characters between two columns
+NARROW_TEXT = 8  # characters to which a column of text may be folded
 WIDE = 110  # columns from which a progress bar has all its words beside it
 LINE_SECONDS = 5.0  # between progress lines where there is no terminal
 
@@ -102,6 +101,13 @@ class Console:
         hint = f"hint: {printable(error.hint)}\n" if error.hint else ""
         _complain(f"error: {printable(error.message)}\n{hint}")
 
+    def traceback(self, error: BaseException) -> None:
+        """Show where an error came from, for whoever looks for it."""
+        import traceback
+
+        lines = "".join(traceback.format_exception(error)).split("\n")
+        _complain("\n".join(map(printable, lines)))
+
     @contextmanager
     def training_progress(self) -> Iterator[Callable[[TrainingReport], None]]:
         """Yield a function that shows one report of training after another."""
@@ -118,7 +124,7 @@ class Console:
     def _progress(self) -> Iterator[ShowStage]:
         if self.quiet:
             yield lambda stage: None
-        elif is_terminal(sys.stderr) and os.environ.get("TERM") not in ("dumb", "unknown"):
+        elif is_terminal(sys.stderr) and not _is_plain():
             with _bar() as show:
                 yield show
         else:
@@ -128,6 +134,11 @@ class Console:
 
 def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
+
+
+def _is_plain() -> bool:
+    """Whether the terminal may know no escape sequences: by TERM, which only Windows does without."""
+    return os.environ.get("TERM", "windows" if os.name == "nt" else "") in ("", "dumb", "unknown")
 
 
 def prepare_streams() -> None:
@@ -212,33 +223,60 @@ def _tables(records: Iterable[Record], columns: Sequence[str] | None, spare: Seq
 
     # Drawn into a buffer, because rich ends the whole process when the reader of stdout has gone.
     buffer = io.StringIO()
-    terminal = Terminal(file=buffer, force_terminal=True, markup=False, emoji=False, highlight=False)
+    styles: Literal["auto"] | None = None if _is_plain() else "auto"
+    terminal = Terminal(
+        file=buffer, force_terminal=True, color_system=styles, markup=False, emoji=False, highlight=False
+    )
+    available = terminal.width
     rows = iter(records)
     names: list[str] = []
     while chunk := list(itertools.islice(rows, TABLE_ROWS)):
         cells = [{name: Text(_table_cell(record[name])) for name in columns or record} for record in chunk]
-        names = _fitting(names or list(cells[0]), spare, cells, terminal.width)
+        widths = {name: max(len(name), *(row[name].cell_len for row in cells)) for name in cells[0]}
+        names = _fitting(names or list(cells[0]), spare, widths, available)
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        least = 1
         for name in names:
             number = any(isinstance(record[name], int | float) for record in chunk)
             justify: Literal["left", "right"] = "right" if number else "left"
-            table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=number)
+            narrow = widths[name] if number else min(widths[name], NARROW_TEXT)
+            least += narrow + COLUMN_GAP
+            table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=number, min_width=narrow)
         for row in cells:
             table.add_row(*(row[name] for name in names))
+        terminal.width = max(available, least)  # a narrower one wraps lines, where rich would leave out columns
         terminal.print(table)
         _write(buffer.getvalue())
         buffer.seek(0)
         buffer.truncate()
 
 
-def _fitting(names: list[str], spare: Sequence[str], rows: list[dict[str, "Text"]], width: int) -> list[str]:
+def _fitting(names: list[str], spare: Sequence[str], widths: Mapping[str, int], width: int) -> list[str]:
     """The columns that a terminal has room for."""
-    widths = {name: max(len(name), *(row[name].cell_len for row in rows)) for name in names}
     for name in spare:
-        if sum(widths[name] + 3 for name in names) <= width + 1:  # three between columns, one to each side of all
+        if sum(widths[name] + COLUMN_GAP for name in names) <= width + 1:  # and one to each side of all
             break
         names = [kept for kept in names if kept != name]
     return names
+
+
+class _Heedless:
+    """A stream that may break: when the terminal has gone, what was drawn on it goes on."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 @contextmanager
@@ -251,7 +289,8 @@ def _bar() -> Iterator[ShowStage]:
         def render(self, task: object) -> Text:
             return Text(str(getattr(task, "description", "")), overflow="ellipsis")
 
-    terminal = Terminal(file=sys.stderr, markup=False, emoji=False, highlight=False)
+    screen = cast(TextIO, _Heedless(sys.stderr))
+    terminal = Terminal(file=screen, markup=False, emoji=False, highlight=False)
     # stdout is left alone: what is printed there is data
     wide = terminal.width >= WIDE
     progress = Progress(BarColumn(20 if wide else 10), Words(""), console=terminal, redirect_stdout=False)

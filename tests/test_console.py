@@ -236,6 +236,57 @@ def test_a_narrow_table_goes_without_spare_columns(open_screen: Callable[[], Str
     assert columns(screen) == list(record)
 
 
+@pytest.mark.parametrize("width", ["1", "10", "20"])
+def test_a_table_on_a_terminal_that_is_too_narrow_has_all_its_cells(
+    open_screen: Callable[[], Stream], monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    screen = open_screen()
+    monkeypatch.setenv("COLUMNS", width)
+    Console().records([{"rank": 1, "query": "silver", "token": "chariots", "score": 0.532}], spare=["rank"])
+    assert columns(screen) == ["query", "token", "score"]
+    assert "silver   chariots   0.532" in screen.getvalue()
+
+
+@pytest.mark.parametrize("term", ["", "dumb", "unknown", None])
+def test_a_terminal_that_says_nothing_of_itself_gets_no_escape_sequences(
+    open_screen: Callable[[], Stream], monkeypatch: pytest.MonkeyPatch, term: str | None
+) -> None:
+    screen, stderr = open_screen(), Stream(terminal=True)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    if term is None:
+        monkeypatch.delenv("TERM")
+    else:
+        monkeypatch.setenv("TERM", term)
+    Console().records([{"rank": 1, "token": "silver"}])
+    with Console().training_progress() as show:
+        show(Report(tokens_seen=500))
+    assert "silver" in screen.getvalue()
+    assert "\x1b" not in screen.getvalue() + stderr.getvalue()
+
+
+def test_a_bar_on_a_terminal_that_has_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(Stream):
+        def write(self, text: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+        def flush(self) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(sys, "stderr", Gone(terminal=True))
+    monkeypatch.setenv("TERM", "xterm")
+    with Console().training_progress() as show:
+        show(Report(tokens_seen=500))
+        show(Report(tokens_seen=600))
+
+
+def test_a_traceback_is_escaped_and_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise ValueError("a\x1b[31m")
+    except ValueError as error:
+        Console().traceback(error)
+    assert capsys.readouterr().err.splitlines()[-1] == "ValueError: a\\x1b[31m"
+
+
 def test_facts_are_whole_lines_that_can_be_copied(open_screen: Callable[[], Stream]) -> None:
     screen = open_screen()
     path = "/a/long/path/" + "x" * 60

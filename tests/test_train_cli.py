@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shlex
 import shutil
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import on_a_full_disk
 from safetensors.numpy import load_file
 
 CONFIG = """\
@@ -607,28 +607,6 @@ def test_dry_run_writes_no_run(sgns, here):
     (record,) = records(result.out)
     text = (here / "corpus.txt").read_text().split()
     assert (record["documents"], record["tokens"], record["n_vocab"]) == (250, 3000, len(set(text)))
-
-
-def small_files(limit: int):
-    """For a child: no file may grow beyond a limit, as on a disk that is full."""
-
-    def set_limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    return set_limit
-
-
-def on_a_full_disk(folder: Path, limit: int, *arguments: str) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "dumb"}
-    return subprocess.run(
-        [sys.executable, "-m", "sgns_cli", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment,
-        preexec_fn=small_files(limit),
-        timeout=60,
-    )
 
 
 def test_a_step_that_cannot_be_written_is_not_there(sgns, here):

@@ -3,19 +3,27 @@
 `main` is thin, so that whoever stops the program while it is still being imported sees no traceback either.
 """
 
+import math
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED = 130
+ONE_REQUEST = 1.0  # seconds in which more signals are the same request to stop
+STOPS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+Handler = Callable[[int, FrameType | None], None]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code. Without `arguments` it is this process's own, and nothing comes
+    after it: a signal that is late does nothing.
+    """
     try:
-        with _terminable():
+        with hearing(Interrupt(), last=arguments is None):
             from sgns_cli.cli.app import run
 
             return run(sys.argv[1:] if arguments is None else arguments)
@@ -23,19 +31,34 @@ def main(arguments: list[str] | None = None) -> int:
         return INTERRUPTED
 
 
+class Interrupt:
+    """Ends a command as Ctrl-C does, so that nothing half-written stays; a second signal does not end the tidying."""
+
+    def __init__(self) -> None:
+        self.heard = -math.inf
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - self.heard >= ONE_REQUEST:
+            self.heard = now
+            raise KeyboardInterrupt
+
+
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does, so that nothing half-written stays."""
+def hearing(handler: Handler, *, last: bool = False) -> Iterator[None]:
+    """Let a handler hear Ctrl-C, SIGTERM and a terminal that goes away; at the end the old ones come back, or with
+    `last` nobody hears them any more. Whoever started the program with one of them ignored wants it so.
+    """
+    before = {}
     try:
-        before = signal.signal(signal.SIGTERM, _interrupt)
+        for number in STOPS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)
     except ValueError:  # not in the main thread, which alone hears signals
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+        for number, old in before.items():
+            signal.signal(number, signal.SIG_IGN if last else old)

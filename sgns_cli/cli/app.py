@@ -6,6 +6,7 @@ imported before a command runs.
 
 import errno
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -88,25 +89,35 @@ def run(arguments: list[str]) -> int:
     """Run a command and return its exit code; failures never leave as tracebacks."""
     prepare_streams()
     try:
-        code = app(args=arguments, prog_name="sgns", standalone_mode=False)
-        flush()
-        return code if isinstance(code, int) else 0
+        return _invoke(arguments)
     except (OutputClosed, BrokenPipeError):
         return 0
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt as error:
+        Console().note(f"interrupted: {error}" if str(error) else "interrupted")
         return INTERRUPTED
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except BaseException as error:
         failure = _failure(error, arguments)
         if os.environ.get("SGNS_DEBUG"):
-            import traceback
-
-            traceback.print_exception(error)
+            Console().traceback(error)
         Console().error(failure)
         return failure.exit_code
     finally:
         release_streams()
+
+
+def _invoke(arguments: list[str]) -> int:
+    """Run a command. Typer's own way in would turn an interrupt into an exit code, and forget what it said."""
+    command = typer.main.get_command(app)
+    code = 0
+    try:
+        with command.make_context("sgns", list(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as error:
+        code = error.exit_code
+    flush()
+    return code
 
 
 def _failure(error: BaseException, arguments: list[str]) -> SgnsError:
@@ -121,10 +132,19 @@ def _failure(error: BaseException, arguments: list[str]) -> SgnsError:
         return SgnsError("not enough memory", "give it less at once, a smaller model, or a larger machine")
     if isinstance(error, OSError) and error.filename is None and error.errno in (errno.ENOSPC, errno.EIO):
         return output_refused(error)  # help and version, which are printed past the console
+    if isinstance(error, OSError) and error.errno == errno.ENOENT and not _has_working_folder():
+        return SgnsError("the working folder is no longer there", "change to one that is, then run it again")
     debug = "run it again with SGNS_DEBUG=1 for the traceback"
     if isinstance(error, OSError) and error.strerror:
         return SgnsError(f"{error.filename or 'the system'}: {error.strerror}", f"check the path, or {debug}")
     return SgnsError(f"this is a bug in sgns: {type(error).__name__}: {error}", f"{debug}, and report it")
+
+
+def _has_working_folder() -> bool:
+    try:
+        return bool(Path.cwd())
+    except OSError:
+        return False
 
 
 def _named(arguments: list[str]) -> str:

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sgns_cli.cli.options import Encoding, Json, ModelPath, Quiet, Tensor, Vectors, check_output, open_named, texts
+from sgns_cli.cli.options import (
+    Encoding,
+    Json,
+    ModelPath,
+    Quiet,
+    Tensor,
+    Vectors,
+    check_output,
+    open_named,
+    texts,
+    writes,
+)
 from sgns_cli.console import Console, flush
 from sgns_cli.errors import SgnsError, UsageError
 
@@ -71,7 +82,8 @@ def embed(
     if output is None:
         _show(console, embedder, tally, text or [], pool, cut)
     else:
-        shape = _write(output, embedder, tally, text or [], pool, cut)
+        with writes(output):
+            shape = _write(output, embedder, tally, text or [], pool, cut)
         console.note(f"wrote {output}: {list(shape)} float32")
     for note in tally.notes():
         console.note(note)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sgns_cli.cli.options import Encoding, ModelPath, Quiet, Tensor, Vectors, check_output, open_named
+from sgns_cli.cli.options import Encoding, ModelPath, Quiet, Tensor, Vectors, check_output, open_named, writes
 from sgns_cli.console import Console
 from sgns_cli.vectors.choices import Dtype, FormatName, Rows
 
@@ -35,7 +35,8 @@ def export(
     formats.check_options(format, rows, dtype)
     console = Console(quiet=quiet)
     opened = open_named(console, model, tensor, encoding)
-    exported = formats.export(opened, output, format, kind=vectors, rows=rows, dtype=dtype, overwrite=overwrite)
+    with writes(output):
+        exported = formats.export(opened, output, format, kind=vectors, rows=rows, dtype=dtype, overwrite=overwrite)
     for note in exported.notes:
         console.note(note)
     if opened.positions != "none":

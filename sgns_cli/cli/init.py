@@ -1,6 +1,5 @@
 """A config to start from: init."""
 
-import json
 import math
 import re
 import shlex
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sgns_cli.cli.options import Quiet
+from sgns_cli.cli.options import Quiet, yaml_string
 from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.folders import publish_file, writing
@@ -47,9 +46,8 @@ def init(
         raise SgnsError(f"{file} exists already", "name another file, or remove it first")
     sources = [source] if source is not None else _find_sources(file.parent, console)
     text = TEMPLATE.read_text(encoding="utf-8")
-    # JSON's strings and lists are YAML's too, whatever is in them.
-    text = text.replace("$SOURCES", json.dumps(sources, ensure_ascii=False))
-    text = text.replace("$DIRECTORY", json.dumps(f"runs/{file.stem}", ensure_ascii=False))
+    text = text.replace("$SOURCES", f"[{', '.join(map(yaml_string, sources))}]")
+    text = text.replace("$DIRECTORY", yaml_string(f"runs/{file.stem}"))
     text = _fit(text, sources)
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -74,8 +72,9 @@ def _fit(template: str, sources: list[str]) -> str:
     from sgns_cli.corpus.sources import count_bytes
     from sgns_cli.corpus.token_store import open_token_store
     from sgns_cli.token_folder import is_token_folder
+    from sgns_cli.user_folders import expand_home
 
-    folder = Path(sources[0]).expanduser()
+    folder = expand_home(sources[0])
     if is_token_folder(folder):
         size = open_token_store(folder).meta.get("bytes")
         template = template.replace("\n  train:", "\n  # The token folder brings its own.\n  # train:")

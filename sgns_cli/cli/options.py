@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -64,6 +65,32 @@ def check_output(path: Path) -> None:
     if not path.name:
         raise UsageError(f"-o {str(path)!r} names no file", "give it a name")
     refuse_inside(path)
+
+
+@contextmanager
+def writes(path: Path) -> Iterator[None]:
+    """Let whoever interrupts a command that writes `path`, complete or not at all, know which it is."""
+    before = _identity(path)
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        done = _identity(path) != before
+        raise KeyboardInterrupt(f"{path} is complete" if done else "nothing was written") from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file or folder it is that lies there: what is renamed to its place is another one."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def yaml_string(text: str) -> str:
+    r"""A text as YAML that means just that: in quotes, with what is not printable escaped: a"b -> "a\U00000022b"."""
+    kept = (char if char.isprintable() and char not in '"\\' else f"\\U{ord(char):08X}" for char in text)
+    return f'"{"".join(kept)}"'
 
 
 def texts(arguments: Iterable[str]) -> Iterator[str]:

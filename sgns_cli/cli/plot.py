@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sgns_cli.cli.options import Centre, Encoding, Json, ModelPath, Quiet, Tensor, Vectors, check_output, open_named
+from sgns_cli.cli.options import (
+    Centre,
+    Encoding,
+    Json,
+    ModelPath,
+    Quiet,
+    Tensor,
+    Vectors,
+    check_output,
+    open_named,
+    writes,
+)
 from sgns_cli.cli.questions import Questions
 from sgns_cli.console import Console
 from sgns_cli.errors import UsageError
@@ -77,7 +88,8 @@ def plot(
     if queries or not tokens:
         shown = make_map(opened, queries, k=k, top=top, method=method, kind=vectors, centre=centre)
         if output is not None:
-            _draw_map(shown, output)
+            with writes(output):
+                _draw_map(shown, output)
         _report(console, map_records(opened, shown), output, shown.summary)
     if tokens:
         asked.finish()

@@ -1,10 +1,10 @@
 """A prompt on the terminal: lines with editing and a history, until end of input."""
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+
+from sgns_cli.user_folders import user_folder
 
 PROMPT = "sgns> "
 REMEMBERED = 1000  # lines
@@ -31,7 +31,11 @@ def _history() -> Iterator[None]:
     except ImportError:
         yield
         return
-    path = _history_path()
+    path = user_folder("XDG_STATE_HOME", ".local/state")
+    if path is None:
+        yield
+        return
+    path = path / "sgns" / "history"
     with suppress(OSError):
         readline.read_history_file(path)
     readline.set_history_length(REMEMBERED)
@@ -41,8 +45,3 @@ def _history() -> Iterator[None]:
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(path)
-
-
-def _history_path() -> Path:
-    home = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    return Path(home) / "sgns" / "history"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sgns_cli.cli.options import Json, Quiet, Threads
+from sgns_cli.cli.options import Json, Quiet, Threads, writes
 from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
 
@@ -138,12 +138,8 @@ def _write(data: "DataConfig", tokenizer: "TokenizerConfig", output: Path, threa
     from sgns_cli.token_folder import META
 
     began = time.perf_counter()
-    try:
-        with locked(output), console.tokenize_progress() as progress:
-            store = build_token_folder(data, tokenizer, output, progress=progress, threads=threads)
-    except KeyboardInterrupt:
-        console.note("interrupted: nothing was written")
-        raise
+    with writes(output), locked(output), console.tokenize_progress() as progress:
+        store = build_token_folder(data, tokenizer, output, progress=progress, threads=threads)
     for note in store.meta["notes"]:
         console.note(note)
     written = {

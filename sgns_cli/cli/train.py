@@ -1,6 +1,5 @@
 """Training from a config: train."""
 
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sgns_cli.cli import INTERRUPTED
-from sgns_cli.cli.options import Json, Quiet, Threads
+from sgns_cli.cli import INTERRUPTED, hearing
+from sgns_cli.cli.options import Json, Quiet, Threads, writes, yaml_string
 from sgns_cli.console import Console, OutputClosed
-from sgns_cli.errors import UsageError
+from sgns_cli.errors import SgnsError, UsageError
 
 if TYPE_CHECKING:
     from sgns_cli.training.estimate import Estimate
@@ -69,14 +68,14 @@ def train(
                 raise typer.Exit(follow(group, device=device, threads=threads, stopped=stopped))
         console = Console(json=json, quiet=quiet)
         began = time.perf_counter()
-        overrides = [*(set_ or []), *([f"run.directory={_quoted(output)}"] if output else [])]
+        overrides = [*(set_ or []), *([f"run.directory={yaml_string(str(output))}"] if output else [])]
         settings = load_config(config, overrides)
         # A run that is there is in nobody's way if none is written.
         request = Request(resume=resume, overwrite=overwrite or (dry_run and not resume), init_from=init_from)
         check_start(settings, request)
         if not dry_run:
             check_free(settings)
-        with console.tokenize_progress() as show_tokens:
+        with writes(run_directory(settings)), console.tokenize_progress() as show_tokens:
             store = cached_token_folder(
                 settings.data,
                 settings.tokenizer,
@@ -105,6 +104,7 @@ def train(
                 console.note(note)
         if not training.complete:
             raise typer.Exit(INTERRUPTED)
+        out.check()
 
 
 def _show_estimate(console: Console, estimate: "Estimate", stopped: "StopFlag") -> None:
@@ -117,11 +117,12 @@ def _show_estimate(console: Console, estimate: "Estimate", stopped: "StopFlag") 
 
 
 class _Records:
-    """The records of --json. When nobody reads them any more, training goes on without them."""
+    """The records of --json. When they cannot be written any more, training goes on without them."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.closed = not console.json
+        self.refusal: SgnsError | None = None
 
     def write(self, record: dict[str, object]) -> None:
         if self.closed:
@@ -131,19 +132,22 @@ class _Records:
         except OutputClosed:
             self.closed = True
             self.console.note("nobody reads the records any more: training goes on without them")
+        except SgnsError as error:
+            self.closed, self.refusal = True, error
+            self.console.note(f"{error.message}: training goes on without the records")
+
+    def check(self) -> None:
+        """Raises SgnsError if some could not be written, though somebody reads them."""
+        if self.refusal is not None:
+            raise self.refusal
 
 
 @contextmanager
 def _stop_signals() -> Iterator["StopFlag"]:
-    """Turn SIGINT and SIGTERM into a request to stop at the next round; the old handlers come back at the end."""
+    """Turn the signals that ask a program to stop into a request to stop at the next round."""
     flag = StopFlag()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, flag.raise_) for number in signals]
-    try:
+    with hearing(flag.raise_):
         yield flag
-    finally:
-        for number, handler in zip(signals, before, strict=True):
-            signal.signal(number, handler)
 
 
 class StopFlag:
@@ -157,10 +161,3 @@ class StopFlag:
 
     def __call__(self) -> bool:
         return self.raised
-
-
-def _quoted(path: Path) -> str:
-    """A path as YAML text that means just that path."""
-    import json
-
-    return json.dumps(str(path))

@@ -3,14 +3,13 @@
 Where documents come from is sources.py's business, what becomes of them build.py's and token_stream.py's.
 """
 
-import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from sgns_cli.config import DataConfig
@@ -20,6 +19,7 @@ from sgns_cli.corpus.sources import source_documents
 from sgns_cli.corpus.text_documents import DocumentBatch
 from sgns_cli.errors import SgnsError
 from sgns_cli.token_folder import is_token_folder
+from sgns_cli.user_folders import expand_home
 
 SECONDS_BETWEEN_REPORTS = 0.1
 # waiting for another process, reading and merging to train a tokenizer, then the tokens
@@ -42,21 +42,34 @@ Report = Callable[[TokenizeProgress], None]
 
 
 def spool(stdin: BinaryIO | None) -> BinaryIO:
-    """Copy standard input to an unnamed file, to read it more than once."""
+    """Copy standard input to an unnamed file, to read it more than once. Raises SgnsError if that cannot be."""
+    source = stdin or sys.stdin.buffer
+    place = "a temporary file"
     try:
-        file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - the caller closes it
-        shutil.copyfileobj(stdin or sys.stdin.buffer, file, 2**20)
-        file.seek(0)
+        place = tempfile.gettempdir()
+        with ExitStack() as stack:
+            file = stack.enter_context(cast(BinaryIO, tempfile.TemporaryFile()))  # noqa: SIM115 - the stack closes it
+            while block := _read(source):
+                file.write(block)
+            file.seek(0)
+            stack.pop_all()  # the caller closes it
+            return file
     except OSError as error:
-        what = f"cannot keep standard input in {tempfile.gettempdir()}: {error.strerror}"
+        what = f"cannot keep standard input in {place}: {error.strerror}"
         raise SgnsError(what, "set TMPDIR to a folder with room, or give a file as source") from error
-    return file
+
+
+def _read(stdin: BinaryIO) -> bytes:
+    try:
+        return stdin.read(2**20)
+    except OSError as error:
+        raise SgnsError(f"cannot read standard input: {error.strerror}", "send text to it") from error
 
 
 def find_text_sources(data: DataConfig) -> list[Source]:
     """`find_sources`, and no token folder among them."""
     for name in data.sources:
-        if is_token_folder(Path(name).expanduser()):
+        if is_token_folder(expand_home(name)):
             raise SgnsError(f"{name} is a token folder already", "a token folder is a source by itself")
     return find_sources(data.sources)
 
