@@ -9,7 +9,7 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
@@ -58,6 +58,7 @@ def publish_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         make_folder(path.parent)
         put_back(path)
         discard(hidden)
+        new = not path.exists()
         hidden.mkdir()
         try:
             yield hidden
@@ -66,6 +67,8 @@ def publish_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             fsync(hidden)
             replace_folder(hidden, path)
         except BaseException:
+            if new and path.exists():  # it has its name, but the disk did not confirm it
+                path.rename(hidden)
             discard(hidden)
             raise
 
@@ -127,17 +130,35 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def publish_file(path: Path) -> Iterator[Path]:
-    """Yield a hidden file name to write to; on success make it durable and rename it over `path`."""
-    hidden = incomplete_name(path)
-    with writing(path):
-        try:
+    """Yield a hidden file name to write to; on success make it durable and rename it over `path`.
+
+    Raises SgnsError if the disk refuses; `path` is as it was then.
+    """
+    with publish_files([path]) as (hidden,):
+        yield hidden
+
+
+@contextmanager
+def publish_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """`publish_file` for files that belong together: none gets its name before all are durable."""
+    hidden = [incomplete_name(path) for path in paths]
+    new = [path for path in paths if not path.exists()]
+    try:
+        with writing(paths[-1]):
             yield hidden
-            fsync(hidden)
-            hidden.replace(path)
-            fsync(path.parent)
-        except BaseException:
-            discard(hidden)
-            raise
+        for file, path in zip(hidden, paths, strict=True):
+            with writing(path):
+                fsync(file)
+        for file, path in zip(hidden, paths, strict=True):
+            with writing(path):
+                file.replace(path)
+        for path in paths:
+            with writing(path):
+                fsync(path.parent)
+    except BaseException:
+        for file in (*hidden, *new):
+            discard(file)
+        raise
 
 
 @contextmanager

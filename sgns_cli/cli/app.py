@@ -135,8 +135,8 @@ def _failure(error: BaseException, arguments: list[str]) -> SgnsError:
     if isinstance(error, OSError) and error.errno == errno.ENOENT and not _has_working_folder():
         return SgnsError("the working folder is no longer there", "change to one that is, then run it again")
     debug = "run it again with SGNS_DEBUG=1 for the traceback"
-    if isinstance(error, OSError) and error.strerror:
-        return SgnsError(f"{error.filename or 'the system'}: {error.strerror}", f"check the path, or {debug}")
+    if isinstance(error, OSError):
+        return SgnsError(f"{error.filename or 'the system'}: {error.strerror or error}", f"check the path, or {debug}")
     return SgnsError(f"this is a bug in sgns: {type(error).__name__}: {error}", f"{debug}, and report it")
 
 

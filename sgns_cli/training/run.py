@@ -91,15 +91,16 @@ class Training:
                 raise failure from error
 
     def _failure(self, error: BaseException) -> SgnsError | None:
-        """What failed, and the checkpoint that is left; None where that is not known."""
+        """What failed, with the checkpoint that is left and how to go on; None where that is not known."""
         if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, of a GPU
             error = SgnsError("not enough memory", "lower model.dim, raise model.min_count, or use a larger machine")
         if not isinstance(error, SgnsError):
             return None
-        if self.checkpoint is None:
-            return error
-        hint = error.hint.replace(AGAIN, f"{AGAIN} with --resume")
-        return type(error)(f"{error.message}; the last good checkpoint is {self.checkpoint}", hint)
+        left = f"; the last good checkpoint is {self.checkpoint}" if self.checkpoint else ""
+        hint = (
+            error.hint.replace(AGAIN, f"{AGAIN} with --resume") if run_folder.is_run_folder(self.folder) else error.hint
+        )
+        return type(error)(error.message + left, hint)
 
     def _train(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
         engine, asked = self._start_engine(stopped)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.folders import publish_file
+from sgns_cli.folders import publish_file, publish_files
 from sgns_cli.npy import RowWriter, grow_npy
 from sgns_cli.tensors import Described, grow_tensors
 from sgns_cli.vectors.embed import Embedder, Tokens, in_groups, join
@@ -113,10 +113,10 @@ def _open(path: Path, rows: Mapping[str, Described]) -> Iterator[Writers]:
             yield stack.enter_context(grow_tensors(stack.enter_context(publish_file(path)), rows))
             return
         files = {name: file for name, file in {"mask": mask_path(path), "vectors": path}.items() if name in rows}
-        hidden = {name: stack.enter_context(publish_file(file)) for name, file in files.items()}
+        hidden = stack.enter_context(publish_files(list(files.values())))
         yield {
             name: stack.enter_context(grow_npy(file, dtype=rows[name][0], row_shape=rows[name][1]))
-            for name, file in hidden.items()
+            for name, file in zip(files, hidden, strict=True)
         }
 
 
