@@ -5,6 +5,7 @@ import re
 import resource
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +18,47 @@ with locked(Path(sys.argv[1]), wait=True):
     print("held", flush=True)
     sys.stdin.read()
 """
+
+
+# What a process does before it is sgns, so that its training waits behind each call of a function of training/run.py
+# until it may go on: there is time to send a signal, on a machine of any speed.
+WAIT = """
+import time
+from pathlib import Path
+import sgns_cli.training.run as run
+call = run.{name}
+def call_and_wait(*arguments, **more):
+    result = call(*arguments, **more)
+    Path("waiting").touch()
+    while not Path("go-on").exists():
+        time.sleep(0.01)
+    return result
+run.{name} = call_and_wait
+"""
+SECONDS = 100  # after which something is wrong
+TRAINING = "import sys\n{before}\nfrom sgns_cli.cli import main\nsys.exit(main())"
+
+
+def waiting_behind(name: str) -> str:
+    """The program that is `sgns`, but that its training waits behind each call of a function."""
+    return TRAINING.format(before=WAIT.format(name=name))
+
+
+def signal_while_it_waits(folder: Path, process: subprocess.Popen, number: int) -> None:
+    """Send a signal to one of the processes of a training that comes to wait in `folder`, and let it go on."""
+    end = time.monotonic() + SECONDS
+    while not (folder / "waiting").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "it never came to wait"
+        time.sleep(0.01)
+    process.send_signal(number)
+    (folder / "go-on").touch()
+
+
+def forget_waiting(folder: Path) -> None:
+    """Let the next training in `folder` wait again."""
+    for name in ("waiting", "go-on"):
+        (folder / name).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from problems import clustered_corpus
+from processes import SECONDS, TRAINING, WAIT, forget_waiting, signal_while_it_waits
 from safetensors.numpy import load_file
 
 from sgns_cli import run_folder
@@ -29,22 +30,8 @@ run: {log_seconds: 0.01}
 """
 OFTEN = ("--set", "run.checkpoint_minutes=0.0001")  # a step whenever the loop looks at the clock
 LONG = ("--set", "train.epochs=100000", "--set", "run.checkpoint_minutes=0.002")  # until it is stopped
-SECONDS = 100
 COMMAND = ("train", "c.yaml", "--device", "cpu")
-START = "import sys\n{}\nfrom sgns_cli.cli import main\nsys.exit(main())"
-# The leader waits behind each step that it saves until it may go on: so there is time to ask for a stop.
-WAIT = """
-import time
-from pathlib import Path
-import sgns_cli.training.run as run
-save = run.save_step
-def save_and_wait(*arguments, **more):
-    folder = save(*arguments, **more)
-    while not Path("go-on").exists():
-        time.sleep(0.01)
-    return folder
-run.save_step = save_and_wait
-"""
+WAITS = WAIT.format(name="save_step")  # the leader, behind each step
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +66,10 @@ class Run:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         here_alone = {"LOCAL_WORLD_SIZE": processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        programs = [TRAINING.format(before=code) for code in (*before, *[""] * processes)]
         self.processes = [
             subprocess.Popen(
-                [sys.executable, "-c", START.format(*before[rank : rank + 1] or [""]), *COMMAND, *arguments],
+                [sys.executable, "-c", programs[rank], *COMMAND, *arguments],
                 cwd=here,
                 env=environment(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=processes, **here_alone),
                 stdout=subprocess.PIPE,
@@ -103,13 +91,6 @@ class Run:
         """Exit codes and what was said on stderr."""
         told = [process.communicate(timeout=SECONDS)[1] for process in self.processes]
         return [(process.returncode, text) for process, text in zip(self.processes, told, strict=True)]
-
-    def stop_at_a_step(self, here: Path, run: Path, rank: int) -> None:
-        """Send one of the processes a SIGTERM at a step; the leader has WAIT before it."""
-        (here / "go-on").unlink(missing_ok=True)
-        self.wait_for_step(run, after=-1)
-        self.processes[rank].send_signal(signal.SIGTERM)
-        (here / "go-on").touch()
 
     def wait_for_step(self, run: Path, after: int = 0) -> None:
         end = time.monotonic() + SECONDS
@@ -165,8 +146,9 @@ def test_two_processes_find_the_clusters(pair):
 def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_bytes(corpus, pair):
     """Two times the same, too: the undisturbed run has no other bytes."""
     run = corpus / "runs" / "halted"
-    with Run(corpus, 2, "-o", "runs/halted", *OFTEN, before=(WAIT, "")) as halted:
-        halted.stop_at_a_step(corpus, run, 1)  # any of them may be asked
+    forget_waiting(corpus)
+    with Run(corpus, 2, "-o", "runs/halted", *OFTEN, before=(WAITS, "")) as halted:
+        signal_while_it_waits(corpus, halted.processes[1], signal.SIGTERM)  # any of them may be asked
         ended = halted.ended()
     assert [code for code, _ in ended] == [130, 130]
     assert "interrupted and saved at step" in ended[0][1]
@@ -182,10 +164,11 @@ def test_averages_of_some_rows_end_with_the_same_bytes_too(corpus):
     """The corpus has too few words to average some of them alone, but for these numbers: 4 rows, 4, 4, all."""
     some = "import sgns_cli.training.shares as shares; shares.ROUNDS = shares.ROWS = shares.MOST_ROUNDS = 4"
     for name, *arguments in [("whole",), ("cut", *OFTEN), ("cut", "--resume")]:
-        waits = WAIT if len(arguments) > 1 else ""
+        waits = WAITS if len(arguments) > 1 else ""
+        forget_waiting(corpus)
         with Run(corpus, 2, "-o", f"runs/{name}", *arguments, before=(f"{some}\n{waits}", some)) as run:
             if waits:
-                run.stop_at_a_step(corpus, corpus / "runs" / name, 0)
+                signal_while_it_waits(corpus, run.processes[0], signal.SIGTERM)
             codes = [code for code, _ in run.ended()]
         assert codes == ([130, 130] if len(arguments) > 1 else [0, 0])
     assert arrays(corpus / "runs" / "whole") == arrays(corpus / "runs" / "cut")

@@ -7,12 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import on_a_full_disk
+from processes import SECONDS, forget_waiting, on_a_full_disk, signal_while_it_waits, waiting_behind
 from safetensors.numpy import load_file
 
 CONFIG = """\
@@ -316,13 +315,15 @@ def test_a_training_without_a_pair_is_noted(sgns, here):
 
 # ------------------------------------------------------------------ interrupted, killed, resumed
 
-LONG = ["--json", "--set", "run.log_seconds=0.05", "--set", "train.epochs=1500"]
+LONG = ["--json", "--set", "run.log_seconds=1e-6", "--set", "train.epochs=300"]
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen:
+def start(folder: Path, *arguments: str, waits: str = "append_metrics") -> subprocess.Popen:
+    """Start `sgns`, whose training waits behind a function: its first report, or its first step."""
+    forget_waiting(folder)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SGNS_")}
     return subprocess.Popen(
-        [sys.executable, "-m", "sgns_cli", *arguments],
+        [sys.executable, "-c", waiting_behind(waits), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -332,14 +333,11 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen:
     )
 
 
-def interrupt(process: subprocess.Popen, number: int, ready) -> tuple[list[dict], str, int]:
-    """Let it go on until it is ready, send the signal, and see what it said."""
-    first = process.stdout.readline()
-    while process.poll() is None and not ready():
-        time.sleep(0.01)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=60)
-    return records(first + out), err, process.returncode
+def interrupt(folder: Path, process: subprocess.Popen, number: int) -> tuple[list[dict], str, int]:
+    """Send the signal while it waits, and see what it said."""
+    signal_while_it_waits(folder, process, number)
+    out, err = process.communicate(timeout=SECONDS)
+    return records(out), err, process.returncode
 
 
 @pytest.mark.parametrize(
@@ -349,9 +347,10 @@ def test_an_interrupted_run_resumed_is_the_undisturbed_one(sgns, here, kind, pos
     """Also where each part of it and the undisturbed one have other numbers of threads."""
     run = here / "runs" / "c"
     options = [*LONG, "--set", f"model.positions={positions}"]
-    often = ["--set", "run.checkpoint_minutes=0.001"] if kind == "SIGKILL" else []
-    process = start(here, "train", "c.yaml", *options, *often, "--threads", "3")
-    seen, err, code = interrupt(process, getattr(signal, kind), lambda: kind != "SIGKILL" or any(run.glob("step-*")))
+    often = ["--set", "run.checkpoint_minutes=1e-6"] if kind == "SIGKILL" else []
+    waits = "save_step" if kind == "SIGKILL" else "append_metrics"
+    process = start(here, "train", "c.yaml", *options, *often, "--threads", "3", waits=waits)
+    seen, err, code = interrupt(here, process, getattr(signal, kind))
     stopped = state(run)
     assert 0 < stopped["tokens_seen"] < stopped["tokens_total"]
     if kind == "SIGKILL":
@@ -375,7 +374,7 @@ def test_an_interrupted_run_resumed_is_the_undisturbed_one(sgns, here, kind, pos
     assert log[-1]["tokens_seen"] == log[-1]["tokens_total"]
     for record in log:
         share = record["tokens_seen"] / record["tokens_total"]
-        assert record["learning_rate"] == pytest.approx(max(1e-4, 0.025 * (1 - share)), abs=0.025 * 2 / 1500)
+        assert record["learning_rate"] == pytest.approx(max(1e-4, 0.025 * (1 - share)), abs=0.025 * 2 / 300)
 
     assert sgns("train", "c.yaml", *options, "-o", "runs/undisturbed", "--threads", 2).code == 0
     assert arrays_of(run) == arrays_of(here / "runs" / "undisturbed")
@@ -398,11 +397,11 @@ def test_overwrite_keeps_the_old_run_until_the_new_one_has_a_step(sgns, here):
     run = here / "runs" / "c"
     before = arrays_of(run)
     process = start(here, "train", "c.yaml", "--overwrite", "--set", "train.seed=2", *LONG)
-    interrupt(process, signal.SIGKILL, lambda: True)
+    interrupt(here, process, signal.SIGKILL)
     assert arrays_of(run) == before
     assert sgns("neighbors", "w00", "-k", 1).code == 0
     process = start(here, "train", "c.yaml", "--overwrite", "--set", "train.seed=2", *LONG)
-    assert interrupt(process, signal.SIGINT, lambda: True)[2] == 130
+    assert interrupt(here, process, signal.SIGINT)[2] == 130
     assert arrays_of(run) != before
     assert state(run)["seed"] == 2
     assert len(list(run.glob("step-*"))) == 1
@@ -467,19 +466,22 @@ def test_a_complete_run_resumed_keeps_its_loss(sgns, here):
 
 
 def test_two_trainings_do_not_share_a_run_folder(sgns, here):
-    with start(here, "train", "c.yaml", *LONG) as process:
-        process.stdout.readline()
-        process.send_signal(signal.SIGSTOP)
-        try:
-            second = sgns("train", "c.yaml", *LONG, "--resume")
-        finally:
-            process.kill()
-            process.communicate()
-    assert second.code == 1
+    process = start(here, "train", "c.yaml", *LONG)
+    signal_while_it_waits(here, process, signal.SIGSTOP)
+    try:
+        for more in (["--resume"], ["--overwrite"], []):
+            fails(sgns("train", "c.yaml", *LONG, *more), 1, "runs/c")
+        fails(sgns("train", "c.yaml", *LONG, "--resume"), 1, "another process is writing runs/c")
+        assert [path.name for path in (here / "runs").iterdir() if path.name[0] != "."] == ["c"]
+    finally:
+        process.kill()
+        process.communicate()
+    assert sgns("train", "c.yaml", *LONG, "--resume").code == 0  # it is dead
 
 
 def test_a_reader_that_goes_loses_no_training(here):
     with start(here, "train", "c.yaml", *LONG) as process:
+        (here / "go-on").touch()
         process.stdout.readline()
         process.stdout.close()
         process.stderr.read()
