@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test check lint types bench bench-tokenizing bench-query bench-gpu bench-ranks bench-quick install install-dev install-bench clean
+.PHONY: demo test check lint types bench bench-tokenizing bench-query bench-gpu bench-ranks bench-quick faults fuzz install install-dev install-bench clean
 
 demo: install
 	$(BIN)/sgns train configs/kjv.yaml --overwrite
@@ -41,6 +41,19 @@ bench-gpu: install
 # One, two and four processes on this machine: some minutes.
 bench-ranks: install
 	$(BIN)/python bench/ranks.py
+
+# What docs/reliability.md promises, at every operation on the disk, by hundreds of kills, with more damage: half an hour.
+faults: install-dev
+	$(BIN)/python tests/faults/crash_points.py
+	$(BIN)/python tests/faults/disk.py
+	PLACES=12 $(BIN)/python -m pytest tests/test_damage.py
+	$(BIN)/python tests/faults/kills.py --kills 100
+	$(BIN)/python tests/faults/long_run.py --minutes 5
+
+# Each reader of what a stranger may have made, fuzzed for a minute.
+fuzz: install-dev
+	$(PIP) install -c constraints.txt -e '.[fuzz]'
+	$(BIN)/python tests/fuzz/run.py
 
 bench-quick: install-bench
 	$(BIN)/python bench/cpu.py --quick

@@ -9,7 +9,7 @@ import pytest
 
 TORCHRUN = {"--standalone", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-id"}
 NOT_OURS = {"--help", "--version", "--logdir"} | TORCHRUN  # of every command, and TensorBoard's
-DOCS = ["docs/architecture.md", "docs/algorithm.md", "docs/formats.md", "docs/scaling.md"]
+DOCS = ["docs/architecture.md", "docs/algorithm.md", "docs/formats.md", "docs/scaling.md", "docs/reliability.md"]
 PAGES = ["README.md", *DOCS, "CONTRIBUTING.md"]
 LONGEST = {"README.md": 300, **dict.fromkeys(DOCS, 150)}
 COMMANDS = [
