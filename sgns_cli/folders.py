@@ -109,6 +109,7 @@ def remove_folder(path: Path) -> None:
     hidden = incomplete_name(path)
     discard(hidden)
     path.rename(hidden)
+    fsync(path.parent)
     discard(hidden)
 
 

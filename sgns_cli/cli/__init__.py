@@ -28,7 +28,17 @@ def main(arguments: list[str] | None = None) -> int:
 
             return run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
+        if sys.stderr is not None:  # closed by whoever started it
+            sys.stderr.write("note: interrupted\n")
         return INTERRUPTED
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the command to end.
+
+    A class of its own, because a plain KeyboardInterrupt that leaves code which Python compiled from a string, as
+    dataclasses do, makes `python -m` end by SIGINT, though it was caught.
+    """
 
 
 class Interrupt:
@@ -41,7 +51,7 @@ class Interrupt:
         now = time.monotonic()
         if now - self.heard >= ONE_REQUEST:
             self.heard = now
-            raise KeyboardInterrupt
+            raise Interrupted
 
 
 @contextmanager

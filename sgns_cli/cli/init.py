@@ -13,7 +13,7 @@ import typer
 from sgns_cli.cli.options import Quiet, yaml_string
 from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.folders import publish_file, writing
+from sgns_cli.folders import make_folder, publish_file, writing
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "starter.yaml"
@@ -50,7 +50,7 @@ def init(
     text = text.replace("$DIRECTORY", yaml_string(f"runs/{file.stem}"))
     text = _fit(text, sources)
     with writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         with publish_file(file) as hidden:
             hidden.write_text(text, encoding="utf-8", newline="\n")
     command = f"sgns train {shlex.quote(str(file))}"
@@ -121,7 +121,7 @@ def _find_sources(folder: Path, console: Console) -> list[str]:
     sample = folder / "sample.txt"
     if not sample.exists():
         with writing(sample):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             with publish_file(sample) as hidden:
                 shutil.copyfile(SAMPLE, hidden)
         console.note(f"no .txt and no .md files here: wrote {sample} to train on (Genesis and Exodus)")

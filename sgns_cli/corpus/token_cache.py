@@ -7,7 +7,6 @@ the tokenizer. What is found under a key is checked whole before it is used.
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,8 +19,8 @@ from sgns_cli.corpus.source_paths import Source, check_regular
 from sgns_cli.corpus.token_store import TokenStore, open_token_store
 from sgns_cli.corpus.tokenizer import WHITESPACE, encoding_names, open_encoding
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.folders import unfinished
-from sgns_cli.locks import Held, locked
+from sgns_cli.folders import discard, unfinished
+from sgns_cli.locks import Held, locked, remove_stale_locks
 from sgns_cli.token_folder import FORMAT_VERSION, is_token_folder
 
 WHOLE = 2**26  # a file of up to so many bytes is known by all of them, a larger one by PARTS of SAMPLE bytes each
@@ -70,12 +69,12 @@ def _cached(
             stdin = stack.enter_context(spool(stdin))
         folder = cache / _key(sources, data, tokenizer, stdin)
         stack.enter_context(_held(folder, progress))
+        _remove_debris(cache)
         if is_token_folder(folder):
             try:
                 return open_token_store(folder, verify=True)
             except SgnsError:
                 pass  # damaged, or of an older version: built again below
-        _remove_debris(cache)
         return build_token_folder(
             data, tokenizer, folder, overwrite=True, progress=progress, threads=threads, stdin=stdin
         )
@@ -95,11 +94,12 @@ def _held(folder: Path, progress: Report | None) -> Iterator[None]:
 
 
 def _remove_debris(cache: Path) -> None:
-    """Remove what processes left that were killed while they built a folder here."""
+    """Remove what processes left that were killed while they built a folder here, and what they held."""
     for hidden, folder in unfinished(cache):
         with suppress(Held), locked(folder) as held:
             if held:
-                shutil.rmtree(hidden, ignore_errors=True)
+                discard(hidden)
+    remove_stale_locks(cache)
 
 
 def open_source_folder(folder: Path, data: DataConfig, tokenizer: TokenizerConfig) -> TokenStore:
