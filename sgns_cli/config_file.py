@@ -17,7 +17,8 @@ from pydantic.fields import FieldInfo
 
 from sgns_cli.config import Config
 from sgns_cli.errors import SgnsError, UsageError
-from sgns_cli.yaml_text import Origins, read_yaml
+from sgns_cli.files import read_whole
+from sgns_cli.yaml_text import Origins, cut, read_yaml
 
 MAX_BYTES = 1 << 20
 NOT_CONFIG = {"device": "--device", "threads": "--threads", "resume": "--resume", "overwrite": "--overwrite"}
@@ -52,13 +53,12 @@ def dump_config(config: Config) -> str:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError(f"{path} is too large to be a config", "give the YAML file that `sgns init` writes")
+        data = read_whole(path, at_most=MAX_BYTES, pipes=True)
     except OSError as error:
         hint = "`sgns init` writes a config to start from" if isinstance(error, FileNotFoundError) else "check the path"
         raise SgnsError(f"cannot read {path}: {error.strerror}", hint) from error
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path} is too large to be a config", "give the YAML file that `sgns init` writes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -76,7 +76,7 @@ def _sections(path: Path, origins: Origins) -> dict[str, Any]:
 
 def _override(values: dict[str, Any], override: str, origins: Origins) -> None:
     """Put one `section.key=value` into `values`."""
-    place = f"--set {override}"
+    place = f"--set {cut(override)}"
     dotted, equals, text = override.partition("=")
     keys = dotted.strip().split(".")
     if not equals or not all(keys):
@@ -88,7 +88,8 @@ def _override(values: dict[str, Any], override: str, origins: Origins) -> None:
             inner = section[key] = {}
             origins.setdefault(".".join(keys[:depth]), place)
         if not isinstance(inner, dict):
-            raise UsageError(f"{'.'.join(keys[:depth])} has no keys ({place})", "name a key of the config reference")
+            name = cut(".".join(keys[:depth]))
+            raise UsageError(f"{name} has no keys ({place})", "name a key of the config reference")
         section = inner
     name = ".".join(keys)
     for key in [key for key in origins if key == name or key.startswith((f"{name}.", f"{name}["))]:
@@ -104,7 +105,7 @@ def _check_keys(values: dict[str, Any], origins: Origins) -> None:
     for name, parent, key in list(_walk(values)):
         field = REFERENCE.get(name)
         if field is None or "." in key:
-            raise UsageError(f"unknown key {name} ({origins[name]})", _nearest(name))
+            raise UsageError(f"unknown key {cut(name)} ({origins[name]})", _nearest(name))
         value = parent[key]
         if value == "" or (isinstance(value, list) and "" in value):
             raise UsageError(f"{name} holds an empty text ({origins[name]})", _way_out(field, None, ""))
@@ -180,7 +181,7 @@ def _way_out(field: FieldInfo, value: object, where: str) -> str:
     if value is None:
         return "give it a value, or remove the key to have its default"
     if field.annotation == list[str] and isinstance(value, str):
-        listed = f"[{value}]"
+        listed = f"[{cut(value)}]"
         return (
             f"write a list: --set 'data.sources={listed}'" if where.startswith("--set") else f"write a list: {listed}"
         )

@@ -14,19 +14,30 @@ from typing import Any
 
 from sgns_cli.errors import SgnsError
 
-MOST_TOKENIZER = 2**30  # bytes of a file that a tokenizer is built from
+MOST_TOKENIZER = 2**30  # bytes of a file that a tokenizer is built from; o200k_base has 4 MB
 MOST_JSON = 2**28  # bytes: meta.json has a line for each source and skipped document
+PIPE_BLOCK = 2**20
 CHECKSUM = "checksum"  # of all else that a JSON object holds
 
 
-def read_whole(path: Path, *, at_most: int) -> bytes:
-    """All bytes of a regular file. Raises OSError, and SgnsError where it is a pipe or device, or longer than that."""
+def read_whole(path: Path, *, at_most: int, pipes: bool = False) -> bytes:
+    """All bytes of a file. Raises OSError, and SgnsError if they are more than that or it is no regular file.
+
+    `pipes` is for files that somebody names, who may have a program write them: <(zcat questions.gz).
+    """
     status = path.stat()
-    if not stat.S_ISREG(status.st_mode) and not path.is_dir():  # who opens a pipe waits for somebody to write
+    regular = stat.S_ISREG(status.st_mode)
+    if not (regular or path.is_dir() or pipes):  # who opens a pipe waits for somebody to write
         raise SgnsError(f"{path} is a pipe or a device", "give a file")
     _check_size(path, status.st_size, at_most)
     with path.open("rb") as file:
-        return file.read(at_most)
+        if regular:
+            return file.read(status.st_size)  # asked for more, Python takes memory for it
+        data = b""
+        while block := file.read(PIPE_BLOCK):
+            data += block
+            _check_size(path, len(data), at_most)
+        return data
 
 
 def own_path(folder: Path, name: str) -> Path:
@@ -92,7 +103,11 @@ def unsealed(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     Raises SgnsError if it is not what was written.
     """
     held = {name: part for name, part in value.items() if name != CHECKSUM}
-    if value.get(CHECKSUM, _seal(held)) != _seal(held):
+    try:
+        whole = value.get(CHECKSUM, _seal(held)) == _seal(held)
+    except RecursionError as error:
+        raise _damaged(path, "it is nested too deeply") from error
+    if not whole:
         raise _damaged(path, "it is not what was written")
     return held
 

@@ -127,6 +127,7 @@ def describe_tokens(path: Path) -> Facts:
     """
     meta = read_meta(path)
     wrong = [name for name, kind in TOLD.items() if not isinstance(meta.get(name), kind)]
+    wrong += [name for name, kind in TOLD.items() if kind is int and not wrong and abs(meta[name]) >= 2**63]
     if wrong:
         raise damaged(path, f"{META} says nothing proper of `{wrong[0]}`")
     missing = [name for name in meta["checksums"] if not (path / name).is_file()]

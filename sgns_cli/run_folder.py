@@ -106,8 +106,9 @@ def read_state(step: Path) -> dict[str, Any]:
     """state.json of a step. Raises SgnsError if it is damaged or of a newer format."""
     state = read_json(step_file(step, STATE))
     if state.get("format_version") != FORMAT_VERSION:
+        found = str(state.get("format_version"))[:20]
         raise SgnsError(
-            f"{step / STATE} has format_version {state.get('format_version')}, this sgns reads {FORMAT_VERSION}",
+            f"{step / STATE} has format_version {found}, this sgns reads {FORMAT_VERSION}",
             "use the version of sgns that wrote it",
         )
     return unsealed(step / STATE, state)

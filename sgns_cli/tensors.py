@@ -166,7 +166,7 @@ def _view(path: Path, name: str, entry: Any, data: NDArray[np.uint8]) -> NDArray
         kind = {**DTYPES, "BF16": "<u2"}.get(str(entry["dtype"]))
         shape = tuple(int(extent) for extent in entry["shape"])
         start, end = (int(offset) for offset in entry["data_offsets"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _damaged(path, f"tensor {name!r} is not described as the format asks") from error
     if min((start, *shape)) < 0 or not start <= end <= len(data):
         raise _damaged(path, f"tensor {name!r} does not fit the file")
@@ -176,7 +176,7 @@ def _view(path: Path, name: str, entry: Any, data: NDArray[np.uint8]) -> NDArray
         raise _damaged(path, f"tensor {name!r} does not fit the file")
     try:
         return data[start:end].view(kind).reshape(shape)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise _damaged(path, f"tensor {name!r} has {len(shape)} dimensions") from error
 
 

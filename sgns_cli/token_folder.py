@@ -40,7 +40,7 @@ def read_meta(folder: Path) -> dict[str, Any]:
         )
     meta = read_json(own_file(folder, META))
     if meta.get("format_version") != FORMAT_VERSION:
-        found = meta.get("format_version")
+        found = str(meta.get("format_version"))[:20]
         raise SgnsError(f"{folder} has format {found}, and this version reads {FORMAT_VERSION}", "make it again")
     return unsealed(folder / META, meta)
 

@@ -160,3 +160,15 @@ def test_a_failure_before_the_first_checkpoint_leaves_nothing(sgns, here, monkey
     assert result.code == 1
     assert "checkpoint is" not in result.err
     assert not (here / "runs/c").exists()
+
+
+def test_a_loss_that_is_worse_than_none_is_noted(sgns, here, monkeypatch):
+    assert "know nothing" not in sgns("train", "c.yaml").err
+
+    def worse(engine, number):
+        engine.evaluate = lambda: (43.0, 10)
+
+    failing(monkeypatch, worse)
+    result = sgns("train", "c.yaml", "--overwrite")
+    assert result.code == 0
+    assert "a loss of 4.3 is above the 4.1589 of vectors that know nothing: lower train.learning_rate" in result.err

@@ -279,8 +279,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "tokens cut": (lay_tokens(10), "tokens.bin has not the size"),
     "another token": (lambda folder: change_byte(folder / "tokens.bin"), "tokens.bin is not what was written"),
     "another fact": (lambda folder: change_byte(folder / "meta.json"), "meta.json is damaged"),
-    "an id that was not counted": (lay_tokens(*[98] * 12), "there is token id 98 in it"),
-    "an id of no token": (lay_tokens(*[999] * 12), "there is token id 999 in it"),
+    "an id that was not counted": (lay_tokens(*[98] * 12), "counts.npy is not how often its ids occur"),
+    "an id of no token": (lay_tokens(*[999] * 12), "tokens.bin has an id beyond those of its tokenizer"),
     "documents that begin elsewhere": (
         lambda folder: np.save(folder / "documents.npy", np.array([0, 5, 7, 12])),
         "documents.npy is not what was written",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sgns_cli.config import PATTERNS
 from sgns_cli.corpus import rank_files, tokenizer
-from sgns_cli.corpus.bpe import SEPARATOR, BpeTokenizer, EncodeError
+from sgns_cli.corpus.bpe import SEPARATOR, BpeTokenizer, EncodeError, check_pattern
 from sgns_cli.corpus.tokenizer import encoding_names, load_tokenizer, open_encoding, ranks_at_hand
 from sgns_cli.corpus.whitespace import GrowingVocabulary, WhitespaceTokenizer
 from sgns_cli.errors import SgnsError, UsageError
@@ -420,3 +420,8 @@ def test_a_vocabulary_is_ordered_by_count_then_by_first_occurrence():
     words, new_ids = growing.by_falling_count(np.array([1, 2, 3, 1]))
     assert [words.token_bytes(id) for id in range(4)] == [b"c", b"a", b"b", b"d"]
     assert new_ids[first].tolist() == [2, 1, 0]
+
+
+def test_a_pattern_that_takes_too_long_to_try_is_not_tried_to_the_end(monkeypatch):
+    monkeypatch.setattr("sgns_cli.corpus.bpe.SECONDS_TO_TRY", 0.01)
+    check_pattern("slow", r"(?:(?:.|\n|.)*)*\Z(?!)|.")

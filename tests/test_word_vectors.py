@@ -56,7 +56,7 @@ def test_every_kind_of_file(tmp_path: Path, kind: str, monkeypatch: pytest.Monke
     np.testing.assert_array_equal(model.embeddings, MATRIX)
     assert [model.tokenizer.token_bytes(id) for id in range(model.n_vocab)] == [word.encode() for word in WORDS]
     assert model.by_frequency.tolist() == list(range(len(WORDS)))
-    assert (model.count(0), model.contexts, model.notes) == (None, None, ())
+    assert (model.count(0), model.load_contexts, model.notes) == (None, None, ())
     assert model.encode("the dog barks new").tolist() == [0, 1, 7]
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 RANKS = "ranks.tiktoken"
 SEPARATOR = "\x1c\x1d\x1e\x1f"  # between texts that are encoded together: ASCII's own four separators
 PROBES = ("", "the cat's 12 dogs,\n\n  a b\tc: x_1!\r\n é", "".join(map(chr, range(128))))  # to try a pattern on
+SECONDS_TO_TRY = 1.0
 QUOTED = 200  # characters of what the engine says
 LONGEST_PATTERN = 100_000  # characters; GPT-4's has 110
 MOST_UNROLLED = 10**7  # with its repeats written out, for which the engine takes some 100 MB
@@ -61,7 +62,7 @@ def check_pattern(name: str, pattern: str) -> None:
 
     make_encoding(name, pattern, {bytes([byte]): byte for byte in range(256)}, 256)
     with suppress(regex.error, RecursionError, TimeoutError):  # its syntax is not quite that of the engine above
-        if any(not match.group() for text in PROBES for match in regex.finditer(pattern, text, timeout=1)):
+        if any(not match.group() for text in PROBES for match in regex.finditer(pattern, text, timeout=SECONDS_TO_TRY)):
             raise SgnsError(f"the pattern of {name} matches between characters, where there is no piece", "correct it")
 
 
@@ -127,7 +128,8 @@ class BpeTokenizer:
         except BaseException as error:
             # A panic of the Rust side is no Exception, and its class cannot be imported.
             if type(error).__name__ == "PanicException" or isinstance(error, ValueError):
-                raise EncodeError(f"the tokenizer gave up on a text: {str(error)[:QUOTED]}", "cut the text into lines") from error
+                why = str(error)[:QUOTED]
+                raise EncodeError(f"the tokenizer gave up on a text: {why}", "cut the text into lines") from error
             raise
 
     def unknown(self, text: str) -> dict[int, str]:

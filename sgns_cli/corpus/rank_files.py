@@ -19,9 +19,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from sgns_cli.errors import SgnsError
+from sgns_cli.files import MOST_TOKENIZER, read_whole
 from sgns_cli.folders import publish_file
+from sgns_cli.user_folders import cache_folder
 
 MAX_ID = 2**24  # as many rows as a vocabulary may have
+VISIBLE = bytes(range(0x21, 0x7F))  # ASCII but for spaces and controls
 SECONDS_TO_CONNECT = 8.0
 OFFLINE_PACKAGE_HAS = ("cl100k_base.tiktoken", "o200k_base.tiktoken")
 
@@ -29,7 +32,7 @@ OFFLINE_PACKAGE_HAS = ("cl100k_base.tiktoken", "o200k_base.tiktoken")
 def read_ranks(path: Path) -> dict[bytes, int]:
     """Read a rank file into {token: id}. Raises SgnsError with the line number of what is wrong."""
     try:
-        data = path.read_bytes()
+        data = read_whole(path, at_most=MOST_TOKENIZER)
     except OSError as error:
         raise SgnsError(f"cannot read {path}: {error.strerror}", "check the path of the rank file") from error
     ranks = _parse_fast(data)
@@ -49,7 +52,8 @@ def _parse_fast(data: bytes) -> dict[bytes, int] | None:
     """The whole file at once, a third faster than by lines; None where anything at all looks wrong."""
     words = data.split()
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    if len(words) != 2 * lines:
+    between = data.translate(None, VISIBLE).replace(b"\r\n", b"\n")
+    if len(words) != 2 * lines or between.removesuffix(b"\n") != (b" \n" * lines)[:-1]:
         return None
     try:
         tokens = [binascii.a2b_base64(word, strict_mode=True) for word in words[::2]]
@@ -94,10 +98,10 @@ def _damaged(path: Path, number: int, what: str) -> SgnsError:
 def cache_folders() -> list[Path]:
     """Where rank files are looked for: what the user chose for tiktoken, our cache, tiktoken's own."""
     chosen = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    folders = [Path(chosen)] if chosen else []
-    with suppress(RuntimeError):  # no home folder
-        folders.append(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sgns")
-    return [*folders, Path(tempfile.gettempdir()) / "data-gym-cache"]
+    folders = [Path(chosen) if chosen else None, cache_folder()]
+    with suppress(OSError):  # no folder for temporary files
+        folders.append(Path(tempfile.gettempdir()) / "data-gym-cache")
+    return [folder for folder in folders if folder is not None]
 
 
 def cache_name(address: str) -> str:

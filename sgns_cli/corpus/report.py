@@ -128,6 +128,6 @@ def _beginning(store: TokenStore, tokenizer: Tokenizer, start: int, end: int) ->
 
 def _token_bytes(store: TokenStore, tokenizer: Tokenizer, id: int) -> bytes:
     token = tokenizer.token_bytes(id)
-    if token is None or store.counts[id] == 0:
-        raise damaged(store.folder, f"there is token id {id} in it, which has no text or was not counted")
+    if token is None:
+        raise damaged(store.folder, f"there is token id {id} in it, which has no text")
     return token

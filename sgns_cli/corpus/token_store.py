@@ -4,6 +4,8 @@ Reads and writes the format whose names token_folder.py owns. What goes into it 
 """
 
 import hashlib
+import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +23,10 @@ from sgns_cli.token_folder import COUNTS, DOCUMENTS, FORMAT_VERSION, META, TOKEN
 
 TOKENS_AT_ONCE = 2**20
 MOST_NPY_HEADER = 2**12  # bytes
+MAGIC = b"\x93NUMPY\x01\x00"
+NPY = re.compile(  # as npy.py writes it: the header's length, the number of numbers
+    re.escape(MAGIC) + rb"(..)\{'descr': '<i8', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n", re.DOTALL
+)
 DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
 
 
@@ -49,12 +55,17 @@ class TokenStore:
         """The tokenizer that made these ids."""
         folder = own_path(self.folder, TOKENIZER)
         names = {name: name.removeprefix(f"{TOKENIZER}/") for name in self.meta["checksums"] if "/" in name}
-        return load_tokenizer(folder, checksums={short: self.meta["checksums"][name] for name, short in names.items()})
+        tokenizer = load_tokenizer(
+            folder, checksums={short: self.meta["checksums"][name] for name, short in names.items()}
+        )
+        if tokenizer.n_vocab != len(self.counts):
+            raise damaged(self.folder, f"its tokenizer has {tokenizer.n_vocab} ids, and {COUNTS} {len(self.counts)}")
+        return tokenizer
 
 
 def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
-    """Map a token folder. Sizes are always checked against meta.json; `verify` reads it all and checks its
-    SHA-256s.
+    """Map a token folder. Sizes are always checked against meta.json; `verify` reads it all, checks its SHA-256s, and
+    that its ids, documents and counts are what training takes them for.
 
     Raises SgnsError if it is no token folder, or damaged.
     """
@@ -65,7 +76,7 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
         dtype = DTYPES[meta["dtype"]]
         checksums = dict(meta["checksums"])
         facts = [checksums[TOKENS], checksums[DOCUMENTS], meta["tokenizer"]["fingerprint"]]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise damaged(folder, f"{META} lacks what it should say") from error
     if not all(isinstance(fact, str) for fact in facts) or n_tokens < 1 or n_documents < 1:
         raise damaged(folder, f"{META} lacks what it should say")
@@ -82,19 +93,39 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
     counts = np.array(mapped_counts)
     if documents[0] != 0 or documents[-1] != n_tokens or counts.sum() != n_tokens:
         raise damaged(folder, "its files do not fit each other")
+    if verify:
+        _check_ids(folder, tokens, documents, counts)
     return TokenStore(folder, tokens, documents, counts, meta)
 
 
+def _check_ids(folder: Path, tokens: NDArray[Any], documents: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Count the ids again, and look whether documents follow one another: kernels do not look where they read."""
+    found = np.zeros_like(counts)
+    for start in range(0, len(tokens), TOKENS_AT_ONCE):
+        ids = tokens[start : start + TOKENS_AT_ONCE]
+        if ids.max() >= len(counts):
+            raise damaged(folder, f"{TOKENS} has an id beyond those of its tokenizer")
+        found += np.bincount(ids, minlength=len(counts))
+    if (found != counts).any():
+        raise damaged(folder, f"{COUNTS} is not how often its ids occur")
+    for start in range(0, len(documents), TOKENS_AT_ONCE):
+        if (np.diff(documents[start : start + TOKENS_AT_ONCE + 1]) < 1).any():
+            raise damaged(folder, f"{DOCUMENTS} does not rise")
+
+
 def _map_array(path: Path, length: int) -> NDArray[np.int64]:
-    """Map a .npy file of so many numbers: so its header can ask for no more than there is."""
+    """Map a .npy file of `length` numbers. numpy would read its header as Python."""
     try:
-        with np.errstate(over="ignore"):  # of a shape that no file has
-            array: NDArray[np.int64] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, OverflowError) as error:
+        with path.open("rb") as file:
+            header = NPY.match(file.read(MOST_NPY_HEADER))
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
         raise damaged(path.parent, f"{path.name} cannot be read") from error
-    if path.stat().st_size > 8 * length + MOST_NPY_HEADER or array.shape != (length,) or array.dtype != np.dtype("<i8"):
+    if header is None or header.end() != len(MAGIC) + 2 + int.from_bytes(header[1], "little"):
+        raise damaged(path.parent, f"{path.name} is no array of int64 numbers")
+    if int(header[2]) != length or size != header.end() + 8 * length:
         raise damaged(path.parent, f"{path.name} is not {length} int64 numbers")
-    return array
+    return np.memmap(path, "<i8", mode="r", offset=header.end(), shape=(length,))
 
 
 def dtype_for(n_vocab: int) -> np.dtype[Any]:

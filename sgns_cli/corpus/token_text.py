@@ -52,15 +52,15 @@ def parse(text: str) -> bytes:
     parts = []
     end = 0
     for match in SPECIAL.finditer(text):
-        parts.append(_encode(text[end : match.start()]))
+        parts.append(to_bytes(text[end : match.start()]))
         hexadecimal = match.group(1)
         parts.append(bytes.fromhex(hexadecimal) if hexadecimal else MEANINGS[match.group()].encode())
         end = match.end()
-    parts.append(_encode(text[end:]))
+    parts.append(to_bytes(text[end:]))
     return b"".join(parts)
 
 
-def _encode(text: str) -> bytes:
+def to_bytes(text: str) -> bytes:
     """UTF-8; an argument that was no UTF-8 comes from the shell as lone surrogates, and goes back to its
     bytes.
     """

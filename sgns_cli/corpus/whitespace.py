@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgns_cli.errors import SgnsError
-from sgns_cli.files import read_whole, write_json
+from sgns_cli.files import MOST_TOKENIZER, read_whole, write_json
 
 VOCABULARY = "vocabulary.txt"
 DESCRIPTION = "tokenizer.json"
-MOST_BYTES = 2**30  # of a vocabulary
 
 
 class WhitespaceTokenizer:
@@ -76,7 +75,7 @@ def load_whitespace(folder: Path) -> WhitespaceTokenizer:
     """Read a vocabulary that `save` wrote. Raises SgnsError if it is missing or damaged."""
     path = folder / VOCABULARY
     try:
-        text = read_whole(path, at_most=MOST_BYTES).decode()
+        text = read_whole(path, at_most=MOST_TOKENIZER).decode()
     except OSError as error:
         raise SgnsError(f"cannot read {path}: {error.strerror}", "make the folder again") from error
     except UnicodeDecodeError as error:

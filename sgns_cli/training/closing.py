@@ -1,5 +1,6 @@
 """What is said when a run has ended: the last record of --json, the notes, and a command that asks the run."""
 
+import math
 import os
 import shlex
 from collections.abc import Iterator
@@ -48,6 +49,13 @@ def closing_notes(training: Training, *, tokenize_seconds: float, total_seconds:
         yield (
             "no pair of tokens was trained, so the vectors are the random start: no token that was kept has "
             "another one in its document. Give more text, or set model.subsample_threshold to 0"
+        )
+    ignorant = (training.config.model.negatives + 1) * math.log(2)  # the loss where every chance is said to be a half
+    reached = last.loss if last.held_out_loss is None else last.held_out_loss
+    if reached is not None and reached > ignorant:
+        yield (
+            f"a loss of {reached:.4g} is above the {ignorant:.4f} of vectors that know nothing: lower "
+            f"train.learning_rate, which is {training.config.train.learning_rate:g}"
         )
     yield f"ask it: {query_command(training)}"
 

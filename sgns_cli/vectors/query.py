@@ -7,6 +7,7 @@ of cosines.
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,10 +159,11 @@ def _mean_of_parts(model: Model, text: str, found: Sequence[int], *, suggest: bo
     many = f"is {len(parts)} tokens: {split}; asking for their mean"
     note = f"{quoted(text)} " + (many if len(parts) > 1 else f"is read as {split}")
     untrained = dict.fromkeys(name_token(model, id) for id in parts if not model.trained[id])
-    unknown = dict.fromkeys(model.unknown(text).values())
+    unknown = dict.fromkeys(token_text.show(token_text.to_bytes(word)) for word in model.unknown(text).values())
     for left_out, why in ((untrained, "never trained"), (unknown, "not in the vocabulary")):
         if left_out:
-            note += f", without those {why}: {', '.join(left_out)}"
+            names = [*(name[:QUOTED] for name in islice(left_out, PARTS)), *(["…"] if len(left_out) > PARTS else [])]
+            note += f", without those {why}: {', '.join(names)}"
     return Query(text, tuple(trained), (note,))
 
 

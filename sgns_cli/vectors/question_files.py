@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from sgns_cli.errors import SgnsError
+from sgns_cli.files import read_whole
 
 Delimiter = Literal["\t", ",", " "]
 Line = tuple[int, str]  # its number in the file, from 1, and its text
 
 Analogy = tuple[str, str, str, str]
 Pair = tuple[str, str]
+
+MOST_BYTES = 2**28  # of a file of questions, of which the largest have one megabyte
 
 FOUR_WORDS = "a line should be four words, like king queen man woman, or `: name` where a section begins"
 PAIR = "a line should be two words and a number, with tabs, commas or spaces between them"
@@ -123,13 +126,12 @@ def _lines(path: Path, *, comments: tuple[str, ...]) -> list[Line]:
     r"""The lines that say something, without the space around them. Only \n and \r\n end a line."""
     lines: list[Line] = []
     try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                if b"\0" in raw:
-                    _refuse(path, number, "there is a NUL byte, so this is no text", "name a text file in UTF-8")
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                if line and not line.startswith(comments):
-                    lines.append((number, line))
+        for number, raw in enumerate(read_whole(path, at_most=MOST_BYTES, pipes=True).split(b"\n"), start=1):
+            if b"\0" in raw:
+                _refuse(path, number, "there is a NUL byte, so this is no text", "name a text file in UTF-8")
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            if line and not line.startswith(comments):
+                lines.append((number, line))
     except UnicodeDecodeError as error:
         _refuse(path, number, f"not UTF-8 at byte {error.start}", "convert the file to UTF-8")
     except OSError as error:

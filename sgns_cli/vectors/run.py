@@ -31,10 +31,10 @@ def open_run(path: Path) -> Model:
         rows = model["positions"] if positions == "learned" else None
         min_count = int(state["min_count"])
         tokenizer_files = dict(state.get("tokenizer", {}))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _unfit(step, f"{error} is missing or wrong") from error
-    if positions not in ("none", "learned", "sinusoidal") or context_length < 1:
-        raise _unfit(step, f"positions {positions!r} with context_length {context_length}")
+    if positions not in ("none", "learned", "sinusoidal") or not 1 <= context_length < 2**63:
+        raise _unfit(step, "positions or context_length is not as it should be")
     if embeddings.ndim != 2 or embeddings.dtype != np.float32 or contexts.shape != embeddings.shape:
         raise _unfit(step, "embeddings and contexts are not two float32 matrices of one shape")
     if contexts.dtype != np.float32:

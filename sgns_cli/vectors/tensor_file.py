@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sgns_cli.corpus.tokenizer import Tokenizer, encoding_names, load_tokenizer, open_encoding
 from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.files import MOST_TOKENIZER, read_whole
 from sgns_cli.tensors import map_tensors
 from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.names import tokens_of
@@ -68,7 +69,7 @@ def _tokens(encoding: str) -> tuple[Tokenizer, tuple[str, ...]]:
     if path.suffix == ".json":
         raise SgnsError(f"{path} is no list of tokens", "write its tokens in the order of ids into a file, one a line")
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_whole(path, at_most=MOST_TOKENIZER).split(b"\n")
     except OSError as error:
         raise SgnsError(f"cannot read {path}: {error.strerror}", "check the path") from error
     if not lines[-1]:

@@ -9,9 +9,10 @@ a rule. Numpy only.
 """
 
 import mmap
+import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +26,9 @@ from sgns_cli.vectors.names import tokens_of
 
 BOM = b"\xef\xbb\xbf"
 LINES_AT_ONCE = 1000
-LONGEST_LINE = 2**22
+LONGEST_LINE = 2**22  # of the first lines; of a row, by its numbers
+LONGEST_NAME = 2**16  # bytes
+LONGEST_NUMBER = 64
 SAMPLED = 64  # lines of a GloVe file, which show how many numbers a row has
 PACKED = {
     b"\x1f\x8b\x08": "gzip",
@@ -91,33 +94,41 @@ def _is_text(file: BinaryIO, dim: int) -> bool:
 def _read_glove(path: Path, file: BinaryIO) -> tuple[list[bytes], NDArray[np.float32]]:
     """Most of the first lines have one name and dim numbers; names with spaces in them are few."""
     start = file.tell()
-    widths = Counter(len(line.split()) - 1 for line in islice(file, SAMPLED) if line.strip())
+    size = os.fstat(file.fileno()).st_size
+    widths = Counter(len(line.split()) - 1 for line in islice(_lines(file, LONGEST_LINE), SAMPLED) if line.strip())
     dim = min(widths, key=lambda width: (-widths[width], width))
     file.seek(start)
     rows = 0
     last = b"\n"
-    while block := file.read(2**24):
+    while block := file.read(LONGEST_LINE):
+        if len(block) == LONGEST_LINE and b"\n" not in block:
+            raise _broken(path, f"there is no end of a line in {LONGEST_LINE} bytes")
         rows += block.count(b"\n")
         last = block[-1:]
     rows += last != b"\n"
     file.seek(start)
     if dim < 1:
         raise _broken(path, "it has a line without numbers")
+    if rows * (2 * dim + 1) > size:
+        raise _broken(path, f"it begins with rows of {dim} numbers, and has {rows} lines in {size} bytes")
     return _read_lines(path, file, rows, dim, first=1)
 
 
 def _read_lines(
-    path: Path, file: Iterable[bytes], rows: int, dim: int, *, first: int
+    path: Path, file: BinaryIO, rows: int, dim: int, *, first: int
 ) -> tuple[list[bytes], NDArray[np.float32]]:
     """`rows` lines of text; `first` is the number of the first."""
     names: list[bytes] = []
     matrix = np.empty((rows, dim), dtype=np.float32)
-    lines = iter(file)
+    longest = LONGEST_NAME + LONGEST_NUMBER * dim
+    lines = _lines(file, longest)
     while len(names) < rows:
         batch = list(islice(lines, min(LINES_AT_ONCE, rows - len(names))))
         number = first + len(names)
         if not batch:
             raise _broken(path, f"it announces {rows} rows and ends after {len(names)}")
+        if len(max(batch, key=len)) == longest:
+            raise _broken(path, f"a line after line {number - 1} is longer than a name and {dim} numbers")
         found, part = _parse(batch, dim) or _parse_slowly(path, batch, number, dim)
         if not np.isfinite(part).all():
             at = int(np.flatnonzero(~np.isfinite(part).all(axis=1))[0])
@@ -125,6 +136,11 @@ def _read_lines(
         matrix[len(names) : len(names) + len(batch)] = part
         names += found
     return names, matrix
+
+
+def _lines(file: BinaryIO, longest: int) -> Iterator[bytes]:
+    """The lines of a file; of one that is longer than that, pieces."""
+    return iter(lambda: file.readline(longest), b"")
 
 
 def _parse(lines: list[bytes], dim: int) -> tuple[list[bytes], NDArray[np.float32]] | None:
@@ -161,7 +177,9 @@ def _read_binary(path: Path, file: BinaryIO, rows: int, dim: int) -> tuple[list[
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         at = file.tell()
         for row in range(rows):
-            space = data.find(b" ", at)
+            space = data.find(b" ", at, at + LONGEST_NAME)
+            if space < 0 and at + LONGEST_NAME < len(data):
+                raise _broken(path, f"row {row + 1} has a name of more than {LONGEST_NAME} bytes")
             if space < 0 or space + 1 + width > len(data):
                 raise _broken(path, f"it announces {rows} rows and ends in row {row + 1}")
             names.append(data[at:space].lstrip(b"\n"))

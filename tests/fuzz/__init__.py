@@ -1,0 +1,1 @@
+"""Fuzzing: what reads files and texts of strangers, under any bytes. `python tests/fuzz/run.py` runs it at length."""
