@@ -98,6 +98,9 @@ def _scalar(node: yaml.ScalarNode, where: str) -> Any:  # noqa: ANN401 - any YAM
     try:
         if node.tag in NUMBERS and len(node.value) > LONGEST_NUMBER:
             raise ValueError("a number without end")
-        return SafeConstructor().construct_object(node)
+        value = SafeConstructor().construct_object(node)
+        if isinstance(value, str):
+            value.encode("utf-8", "surrogateescape")  # which names of files may have in them, and no other surrogates
+        return value
     except (yaml.YAMLError, ValueError, LookupError, OverflowError, AttributeError) as error:  # what PyYAML raises
         raise UsageError(f"{where}: {str(node.value)[:60]!r} is no value for a config", "quote it") from error

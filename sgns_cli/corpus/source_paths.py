@@ -14,6 +14,7 @@ from typing import Literal
 from sgns_cli.corpus.unpack import COMPRESSED
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.files import own_path
+from sgns_cli.user_folders import expand_home
 
 TEXT = (".txt", ".md")
 RECORDS = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -67,8 +68,8 @@ def _resolve(name: str) -> list[Source]:
     if not name:
         raise UsageError("a source has no name", "give a path in data.sources")
     try:
-        return _resolve_path(name, Path(name).expanduser())
-    except (OSError, ValueError, RuntimeError) as error:  # too long, not allowed, a NUL in it, no such home
+        return _resolve_path(name, expand_home(name))
+    except (OSError, ValueError) as error:  # too long, not allowed, a NUL in it
         reason = getattr(error, "strerror", None) or str(error)
         raise SgnsError(f"cannot look at {name!r}: {reason}", "check data.sources") from error
 

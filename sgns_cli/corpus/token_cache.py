@@ -22,6 +22,7 @@ from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.folders import discard, unfinished
 from sgns_cli.locks import Held, locked, remove_stale_locks
 from sgns_cli.token_folder import FORMAT_VERSION, is_token_folder
+from sgns_cli.user_folders import expand_home
 
 WHOLE = 2**26  # a file of up to so many bytes is known by all of them, a larger one by PARTS of SAMPLE bytes each
 PARTS, SAMPLE = 1024, 2**16
@@ -43,8 +44,8 @@ def cached_token_folder(
     the hub counts as unchanged as long as its name is the same. Raises SgnsError for a corpus of which documents had
     to be skipped, unless `data.errors` is `replace`.
     """
-    if len(data.sources) == 1 and is_token_folder(Path(data.sources[0]).expanduser()):
-        store = open_source_folder(Path(data.sources[0]).expanduser(), data, tokenizer)
+    if len(data.sources) == 1 and is_token_folder(source := expand_home(data.sources[0])):
+        store = open_source_folder(source, data, tokenizer)
     else:
         store = _cached(data, tokenizer, cache, progress, threads, stdin)
     if store.meta.get("skipped") and data.errors == "strict":

@@ -15,6 +15,7 @@ from sgns_cli.corpus.sample import utf8_length
 from sgns_cli.corpus.token_cache import open_source_folder
 from sgns_cli.corpus.tokenizer import WHITESPACE
 from sgns_cli.token_folder import is_token_folder
+from sgns_cli.user_folders import expand_home
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class TokenStream:
 
     def __iter__(self) -> Iterator[Tokens]:
         """Every document, in order. Raises SgnsError if there is none, as a token folder's writer does."""
-        folder = Path(self.data.sources[0]).expanduser()
+        folder = expand_home(self.data.sources[0])
         if len(self.data.sources) == 1 and is_token_folder(folder):
             return self._of_folder(folder)
         return self._of_texts()

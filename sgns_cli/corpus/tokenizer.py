@@ -20,6 +20,7 @@ from sgns_cli.corpus.bpe import RANKS, BpeTokenizer, check_pattern
 from sgns_cli.corpus.whitespace import DESCRIPTION, VOCABULARY, WhitespaceTokenizer, load_whitespace
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.files import MOST_TOKENIZER, changed_file, own_file, read_json
+from sgns_cli.user_folders import expand_home
 
 WHITESPACE = "whitespace"
 LONGEST_NAME = 200  # characters: an error may have it
@@ -95,7 +96,7 @@ def open_encoding(name_or_file: str) -> Tokenizer:
         return _open_named(name_or_file)
     if name_or_file == WHITESPACE:
         raise UsageError("whitespace has no vocabulary of its own", "give it a corpus to take its words from")
-    path = Path(name_or_file).expanduser()
+    path = expand_home(name_or_file)
     if path.suffix == ".tiktoken" or path.is_file():
         tokenizer = read_rank_file(path)
         check_pattern(tokenizer.name, tokenizer.pattern)

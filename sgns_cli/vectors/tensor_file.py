@@ -14,6 +14,7 @@ from sgns_cli.corpus.tokenizer import Tokenizer, encoding_names, load_tokenizer,
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.files import MOST_TOKENIZER, read_whole
 from sgns_cli.tensors import map_tensors
+from sgns_cli.user_folders import expand_home
 from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.names import tokens_of
 
@@ -56,7 +57,7 @@ def _matrix(path: Path, name: str | None) -> NDArray[Any]:
 
 
 def _tokens(encoding: str) -> tuple[Tokenizer, tuple[str, ...]]:
-    path = Path(encoding).expanduser()
+    path = expand_home(encoding)
     if path.is_dir() and encoding not in encoding_names():
         return load_tokenizer(path), ()
     if encoding in encoding_names() or path.suffix == RANK_FILE or not path.is_file():
