@@ -53,8 +53,6 @@ def dump_config(config: Config) -> str:
 
 def _text(path: Path) -> str:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UsageError(f"{path} is too large to be a config", "give the YAML file that `sgns init` writes")
         data = read_whole(path, at_most=MAX_BYTES, pipes=True)
     except OSError as error:
         hint = "`sgns init` writes a config to start from" if isinstance(error, FileNotFoundError) else "check the path"

@@ -33,11 +33,11 @@ def read_whole(path: Path, *, at_most: int, pipes: bool = False) -> bytes:
     with path.open("rb") as file:
         if regular:
             return file.read(status.st_size)  # asked for more, Python takes memory for it
-        data = b""
+        data = bytearray()
         while block := file.read(PIPE_BLOCK):
             data += block
             _check_size(path, len(data), at_most)
-        return data
+        return bytes(data)
 
 
 def own_path(folder: Path, name: str) -> Path:
@@ -46,7 +46,14 @@ def own_path(folder: Path, name: str) -> Path:
     Raises SgnsError if it is a link that leads out of the folder, or behind one.
     """
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+        path.exists()  # of a name that no file can have it is not False
+    except (OSError, ValueError, RuntimeError) as error:
+        raise SgnsError(
+            f"{path} cannot be looked at: {error}", "put the file there, or make the folder again"
+        ) from error
+    if not inside:
         raise SgnsError(f"{path} is a link out of {folder}", "put there what it leads to, if you trust it")
     return path
 

@@ -9,7 +9,7 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
@@ -20,6 +20,7 @@ INCOMPLETE = ".incomplete"
 OLD = f".old{INCOMPLETE}"  # of a folder that is being replaced
 AGAIN = "run the same command again"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NOT_THERE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # what the system says of what it has not
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
 
 
@@ -32,7 +33,7 @@ def visible_name(path: Path) -> Path:
     """The path as others will know it: runs/.kjv.incomplete/config.yaml -> runs/kjv/config.yaml."""
 
     def visible(part: str) -> str:
-        hidden = part.startswith(".") and part.endswith(INCOMPLETE)
+        hidden = is_incomplete(Path(part))
         return part.removeprefix(".").removesuffix(OLD).removesuffix(INCOMPLETE) if hidden else part
 
     return Path(*map(visible, path.parts))
@@ -40,8 +41,13 @@ def visible_name(path: Path) -> Path:
 
 def unfinished(parent: Path) -> Iterator[tuple[Path, Path]]:
     """The hidden folders in `parent`, and the folder that each was to become: a writer is at it or was killed."""
-    for hidden in sorted(parent.glob(f".*{INCOMPLETE}")):
+    for hidden in sorted(filter(is_incomplete, parent.iterdir())):
         yield hidden, parent / visible_name(Path(hidden.name))
+
+
+def is_incomplete(path: Path) -> bool:
+    """Whether something has a hidden name, under which it is being written or removed."""
+    return path.name.startswith(".") and path.name.endswith(INCOMPLETE)
 
 
 @contextmanager
@@ -58,7 +64,6 @@ def publish_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         make_folder(path.parent)
         put_back(path)
         discard(hidden)
-        new = not path.exists()
         hidden.mkdir()
         try:
             yield hidden
@@ -67,8 +72,6 @@ def publish_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             fsync(hidden)
             replace_folder(hidden, path)
         except BaseException:
-            if new and path.exists():  # it has its name, but the disk did not confirm it
-                path.rename(hidden)
             discard(hidden)
             raise
 
@@ -82,19 +85,35 @@ def replace_folder(hidden: Path, path: Path) -> None:
     """Rename a complete hidden folder to `path`; an older one there goes once the new one is in its place.
 
     Where the system can exchange two names, there is one of them at every moment. Elsewhere there is none between two
-    renames; whoever is killed there leaves the old one to `put_back`.
+    renames; whoever is killed there leaves the old one to `put_back`. Raises OSError; all is as it was then.
     """
     old = path.with_name(f".{path.name}{OLD}")
     if not path.exists():
         hidden.rename(path)
+        with _undone(lambda: path.rename(hidden)):
+            fsync(path.parent)
     elif _exchange(hidden, path):
-        old = hidden
+        with _undone(lambda: _exchange(hidden, path)):
+            fsync(path.parent)
+        discard(hidden)
     else:
         discard(old)
         path.rename(old)
-        hidden.rename(path)
-    fsync(path.parent)
-    discard(old)
+        with _undone(lambda: put_back(path)):
+            hidden.rename(path)
+            with _undone(lambda: path.rename(hidden)):
+                fsync(path.parent)
+        discard(old)
+
+
+@contextmanager
+def _undone(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo something if what comes after it fails."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 def put_back(path: Path) -> None:
@@ -133,7 +152,7 @@ def make_folder(path: Path) -> None:
 def publish_file(path: Path) -> Iterator[Path]:
     """Yield a hidden file name to write to; on success make it durable and rename it over `path`.
 
-    Raises SgnsError if the disk refuses; `path` is as it was then.
+    Raises SgnsError if the disk refuses; `path` is as it was then, but where only its folder's fsync was refused.
     """
     with publish_files([path]) as (hidden,):
         yield hidden
@@ -143,7 +162,9 @@ def publish_file(path: Path) -> Iterator[Path]:
 def publish_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """`publish_file` for files that belong together: none gets its name before all are durable."""
     hidden = [incomplete_name(path) for path in paths]
-    new = [path for path in paths if not path.exists()]
+    new = []  # names that were given here
+    for file in hidden:
+        discard(file)  # what is written through a link goes elsewhere
     try:
         with writing(paths[-1]):
             yield hidden
@@ -152,7 +173,10 @@ def publish_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
                 fsync(file)
         for file, path in zip(hidden, paths, strict=True):
             with writing(path):
+                there = path.exists()
                 file.replace(path)
+                if not there:
+                    new.append(path)
         for path in paths:
             with writing(path):
                 fsync(path.parent)
@@ -179,9 +203,12 @@ def fsync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk. Raises OSError."""
     if os.name == "nt" and path.is_dir():
         return  # Windows has no such thing for a folder
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in NOT_THERE or not path.is_dir():  # a file system that keeps names in its own way
+            raise
     finally:
         os.close(descriptor)
 
@@ -199,6 +226,6 @@ def _exchange(one: Path, other: Path) -> bool:
     if done == 0:
         return True
     number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+    if number in NOT_THERE:
         return False
     raise OSError(number, os.strerror(number), str(other))

@@ -2,6 +2,7 @@
 however it ends.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -63,9 +64,9 @@ def remove_stale_locks(parent: Path) -> None:
 
 
 def _takes_files(folder: Path) -> bool:
-    """Whether a file can be made there: in /proc nobody can, whatever its rights say."""
+    """Whether a file may be made there: in /proc nobody can, whatever its rights say."""
     try:
         with TemporaryFile(dir=folder):
             return True
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.EPERM, errno.EACCES, errno.EROFS)  # it may be full, say

@@ -17,7 +17,7 @@ from typing import Any
 
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.files import own_file, read_json, read_whole, unsealed
-from sgns_cli.folders import INCOMPLETE
+from sgns_cli.folders import is_incomplete
 
 FORMAT_VERSION = 1
 MOST_METRICS = 2**30  # bytes: a line a second for a month
@@ -60,7 +60,7 @@ def run_folders(runs: Path) -> list[Path]:
 
 def is_unused(folder: Path) -> bool:
     """Whether there is no such folder, or nothing in it but what a writer left that was killed."""
-    return not folder.exists() or all(entry.name.endswith(INCOMPLETE) for entry in folder.iterdir())
+    return not folder.exists() or all(map(is_incomplete, folder.iterdir()))
 
 
 def is_run_folder(folder: Path) -> bool:
@@ -71,7 +71,7 @@ def is_run_folder(folder: Path) -> bool:
     except OSError:
         return False
     return any(entry.name == CONFIG for entry in entries) and all(
-        entry.name in names or step_number(entry) is not None or entry.name.endswith(INCOMPLETE) for entry in entries
+        entry.name in names or step_number(entry) is not None or is_incomplete(entry) for entry in entries
     )
 
 
@@ -130,7 +130,7 @@ def read_metrics(run: Path, step: Path | None) -> str:
     else:
         whole = log is None  # as in a run that was made elsewhere
     if not whole:
-        raise SgnsError(f"{path} is damaged: it is not what was written", "train the run again")
+        raise SgnsError(f"{path} is damaged: it is not what was written", "remove it to go on without its lines")
     return data.decode(errors="replace")
 
 

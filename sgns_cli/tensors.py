@@ -127,7 +127,7 @@ def map_tensors(path: Path) -> dict[str, NDArray[Any]]:
     header.pop("__metadata__", None)
     data = np.memmap(path, np.uint8, mode="r")  # one for all: each takes a file descriptor
     mapped = {name: _view(path, name, entry, data[8 + length :]) for name, entry in header.items()}
-    if max([0, *(entry["data_offsets"][1] for entry in header.values())]) != size - 8 - length:
+    if max([0, *(int(entry["data_offsets"][1]) for entry in header.values())]) != size - 8 - length:
         raise _damaged(path, "its tensors do not fill it")
     return {name: tensor for name, tensor in mapped.items() if tensor is not None}
 

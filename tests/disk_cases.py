@@ -56,6 +56,17 @@ def write_stopped(folder: Path) -> None:
     shutil.rmtree(run_folder.steps(folder / "runs" / "c")[-1])
 
 
+def write_other(folder: Path) -> None:
+    """A run of another seed, which is to be replaced, or begun from."""
+    write_config(folder)
+    assert main(["train", "c.yaml", "--threads", "1", "-q", "--set", "train.seed=2"]) == 0
+
+
+def write_export(folder: Path) -> None:
+    write_bpe(folder)
+    assert main(["export", "-o", "out", "--format", "model2vec", "--vectors", "context", "-q"]) == 0
+
+
 def write_words(folder: Path) -> None:
     write_run(folder / "runs" / "words", word_tokenizer(), np.array(WORD_COUNTS), positions="learned")
 
@@ -86,6 +97,8 @@ CASES = {
     "tokenize trained": Case(write_corpus, "tokenize corpus.txt -o t --train-vocab 300"),
     "train": Case(write_config, "train c.yaml --threads 1"),
     "resume": Case(write_stopped, "train c.yaml --threads 1 --resume"),
+    "overwrite": Case(write_other, "train c.yaml --threads 1 --overwrite"),
+    "init from": Case(write_other, "train c.yaml --threads 1 -o runs/new --init-from runs/c"),
     "embed npy": Case(write_words, "embed dog -o x.npy"),
     "embed mask": Case(write_words, "embed dog -o x.npy --context-length 3"),
     "embed safetensors": Case(write_words, "embed dog -o x.safetensors"),
@@ -94,6 +107,7 @@ CASES = {
     "plot loss html": Case(write_stopped, "plot --loss -o x.html"),
     "plot loss png": Case(write_stopped, "plot --loss -o x.png"),
     "export model2vec": Case(write_bpe, "export -o out --format model2vec"),
+    "export again": Case(write_export, "export -o out --format model2vec --overwrite"),
 } | {
     f"export {name}": Case(write_words, f"export -o out --format {name}")
     for name in ("word2vec", "word2vec-bin", "glove", "safetensors", "projector")
@@ -130,7 +144,9 @@ class Faults:
             result = self.sgns(*self.case.arguments)
         after = tree(self.folder)
         hidden = {name for name in after if is_hidden(name)}
-        assert not hidden or self.kind == "read-only", hidden
+        if self.kind != "read-only":  # a step too many, of whose hiding the disk is not sure, keeps its files
+            assert all(name.startswith("runs/c/.step-") for name in hidden), hidden
+            assert not hidden or self.kind == "failing", hidden
         for name, data in before.items():  # only a step that is too many goes, and metrics grow
             assert after.get(name) == data or name.endswith("metrics.jsonl") or name not in self.whole, name
         self._check_visible({name: after[name] for name in after.keys() - before.keys() - hidden})

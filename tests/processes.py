@@ -9,6 +9,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 HOLD = """
 import sys
 from pathlib import Path
@@ -30,7 +32,9 @@ call = run.{name}
 def call_and_wait(*arguments, **more):
     result = call(*arguments, **more)
     Path("waiting").touch()
-    while not Path("go-on").exists():
+    for _ in range(10_000):  # and no longer: whoever was to say so may be dead
+        if Path("go-on").exists():
+            break
         time.sleep(0.01)
     return result
 run.{name} = call_and_wait
@@ -48,8 +52,9 @@ def signal_while_it_waits(folder: Path, process: subprocess.Popen, number: int) 
     """Send a signal to one of the processes of a training that comes to wait in `folder`, and let it go on."""
     end = time.monotonic() + SECONDS
     while not (folder / "waiting").exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end, "it never came to wait"
+        if process.poll() is not None or time.monotonic() > end:
+            process.kill()
+            pytest.fail(f"it never came to wait: {process.communicate()}")
         time.sleep(0.01)
     process.send_signal(number)
     (folder / "go-on").touch()

@@ -37,7 +37,7 @@ def every_round_is_a_step(monkeypatch):
 )
 def test_a_disk_that_refuses_loses_nothing(sgns, tmp_path, name, kind):
     faults = Faults(CASES[name], kind, tmp_path / "disk", sgns)
-    for number in sorted({1 + index * faults.changes // MOST for index in range(MOST)}):
+    for number in sorted({1 + index * (faults.changes - 1) // (MOST - 1) for index in range(MOST)}):
         faults.examine(number)
 
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from problems import zipf_corpus, zipf_problem
 
 from sgns_cli.config import ModelConfig, TrainConfig
-from sgns_cli.training import estimate, room
-from sgns_cli.training import run as run_module
+from sgns_cli.training import estimate, room, setup
 from sgns_cli.training.engine import initial_matrices
 from sgns_cli.training.engines import make_engine
 from sgns_cli.training.estimate import expected_pairs
@@ -189,9 +188,9 @@ def test_a_dry_run_refuses_what_training_refuses(sgns, here, arguments, words):
 
 
 def test_compiling_is_noted_and_needs_memory(sgns, here, monkeypatch):
-    monkeypatch.setattr(run_module, "must_compile", lambda device: False)
+    monkeypatch.setattr(setup, "must_compile", lambda device: False)
     compiled = dry(sgns)
-    monkeypatch.setattr(run_module, "must_compile", lambda device: True)
+    monkeypatch.setattr(setup, "must_compile", lambda device: True)
     result = sgns("train", "c.yaml", "--dry-run", "--json")
     assert "note: compiling the kernel" in result.err
     assert json.loads(result.out)["memory_bytes"] == compiled["memory_bytes"] + room.COMPILING

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from sgns_cli.training import run
+from sgns_cli.training import setup
 from sgns_cli.training.engines import make_engine
 from sgns_cli.training.vocabulary import CERTAIN, make_vocabulary
 
@@ -105,7 +105,7 @@ def failing(monkeypatch, fail) -> None:
         engine.train = train_or_fail
         return engine
 
-    monkeypatch.setattr(run, "make_engine", make)
+    monkeypatch.setattr(setup, "make_engine", make)
 
 
 def spoil(engine, number) -> None:
@@ -128,7 +128,7 @@ def no_memory(engine, number) -> None:
             ["the loss is nan at step", "learning rate 0.02"],
         ),
         (spoil, ["not finite at step", "learning rate 0.02"]),
-        (no_memory, ["not enough memory", "model.dim"]),
+        (no_memory, ["not enough memory", "--resume"]),
     ],
     ids=["loss", "matrix", "memory"],
 )

@@ -12,7 +12,7 @@ from sgns_cli.config_file import load_config
 from sgns_cli.corpus.token_cache import cached_token_folder
 from sgns_cli.errors import SgnsError
 from sgns_cli.files import write_json
-from sgns_cli.training import run as run_module
+from sgns_cli.training import setup
 from sgns_cli.training.run import prepare_run
 from sgns_cli.training.start import Request
 
@@ -240,11 +240,11 @@ def test_threads_that_cannot_be_started_are_an_error_that_says_so(start, monkeyp
 
 
 def test_notes_of_compiling_and_of_threads_without_work(start, monkeypatch):
-    monkeypatch.setattr(run_module, "must_compile", lambda device: True)
+    monkeypatch.setattr(setup, "must_compile", lambda device: True)
     notes = start(threads=40).notes
     assert "compiling the kernel for this processor, once: some ten seconds, for which Ctrl-C waits" in notes
     assert "training uses 32 of 40 threads: a round has no work for more" in notes
-    monkeypatch.setattr(run_module, "is_kept", lambda: False)
+    monkeypatch.setattr(setup, "is_kept", lambda: False)
     assert any("in each run, as no cache folder can be written to" in note for note in start("run.directory=r").notes)
 
 
@@ -269,7 +269,7 @@ def test_a_place_that_cannot_be_written_to_is_not_taken_for_a_running_training(s
 
 def test_a_run_goes_on_with_rounds_of_the_length_it_was_begun_with(start, monkeypatch):
     begun, _ = finish(start("train.epochs=40"), stop_after=2)
-    monkeypatch.setattr(run_module, "round_centres", lambda device: 500)  # as another device has it
+    monkeypatch.setattr(setup, "round_centres", lambda device: 500)  # as another device has it
     assert start("run.directory=runs/other").problem.span != begun.problem.span
     resumed = start("train.epochs=40", resume=True)
     assert resumed.problem.span == begun.problem.span

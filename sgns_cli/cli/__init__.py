@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 INTERRUPTED = 130
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             return run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
-        if sys.stderr is not None:  # closed by whoever started it
+        with suppress(OSError, AttributeError):  # there is nobody to tell
             sys.stderr.write("note: interrupted\n")
         return INTERRUPTED
 

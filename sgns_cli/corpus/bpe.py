@@ -6,7 +6,6 @@ to be encoded.
 
 import hashlib
 import json
-import math
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,8 @@ PROBES = ("", "the cat's 12 dogs,\n\n  a b\tc: x_1!\r\n é", "".join(map(chr, ra
 SECONDS_TO_TRY = 1.0
 QUOTED = 200  # characters of what the engine says
 LONGEST_PATTERN = 100_000  # characters; GPT-4's has 110
-MOST_UNROLLED = 10**7  # with its repeats written out, for which the engine takes some 100 MB
+MOST_UNROLLED = 10**6  # parts with its repeats written out, for each of which the engine takes some hundred bytes
+PART = re.compile(r"\\.|\[(?:\\.|[^\]])*\]|\{(?P<least>\d+)(?:,(?P<most>\d*))?\}|.", re.DOTALL)
 
 
 class EncodeError(SgnsError):
@@ -67,11 +67,23 @@ def check_pattern(name: str, pattern: str) -> None:
 
 
 def _unrolled(pattern: str) -> int:
-    """How long a pattern may become when its counted repeats are written out, as the engine does: as if each of its
-    numbers were one, inside the others.
-    """
-    numbers = re.findall("0*([1-9][0-9]{,8})", pattern.replace("0-9", ""))
-    return len(pattern) * math.prod(map(int, numbers))
+    """How many parts a pattern has when its counted repeats are written out, as the engine does."""
+    groups = [0]  # the parts of those that are open, the outermost first
+    last = 0  # the parts of what a repeat would repeat
+    for part in PART.finditer(pattern):
+        if part[0] == "(":
+            groups.append(0)
+        elif part[0] == ")" and len(groups) > 1:
+            last = groups.pop()
+            groups[-1] += last
+        elif part["least"]:
+            times = int(part["most"] or part["least"])
+            groups[-1] += last * (times - 1)
+            last *= times
+        else:
+            last = 1
+            groups[-1] += 1
+    return sum(groups)
 
 
 class BpeTokenizer:

@@ -101,8 +101,9 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
 def _check_ids(folder: Path, tokens: NDArray[Any], documents: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
     """Count the ids again, and look whether documents follow one another: kernels do not look where they read."""
     found = np.zeros_like(counts)
-    for start in range(0, len(tokens), TOKENS_AT_ONCE):
-        ids = tokens[start : start + TOKENS_AT_ONCE]
+    at_once = max(TOKENS_AT_ONCE, 4 * len(counts))
+    for start in range(0, len(tokens), at_once):
+        ids = tokens[start : start + at_once]
         if ids.max() >= len(counts):
             raise damaged(folder, f"{TOKENS} has an id beyond those of its tokenizer")
         found += np.bincount(ids, minlength=len(counts))

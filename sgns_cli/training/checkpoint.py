@@ -4,6 +4,7 @@ The names and the layout are run_folder.py's. Rows on disk are token ids; ids th
 """
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,15 +146,16 @@ def seal_metrics(path: Path) -> dict[str, Any]:
         return {"bytes": path.stat().st_size, "sha256": checksum(path)}
 
 
-def trim_metrics(path: Path, step: int) -> None:
-    """Drop the lines of metrics.jsonl after `step`, and a line cut short, so that a resumed run repeats none."""
+def trim_metrics(run: Path, step: Path | None) -> None:
+    """Drop the lines of metrics.jsonl after a step, all without one, so that a resumed run repeats none.
+
+    Raises SgnsError if those up to the step are not what was written.
+    """
+    path = run / run_folder.METRICS
     if not path.exists():
         return
-    kept = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        record = _record(line)
-        if record is not None and record.get("step", 0) <= step:
-            kept.append(line + "\n")
+    last = -1 if step is None else run_folder.step_number(step) or 0
+    kept = [f"{line}\n" for line in run_folder.read_metrics(run, step).split("\n") if _step_of(line) <= last]
     with publish_file(path) as hidden:
         hidden.write_text("".join(kept), encoding="utf-8")
 
@@ -190,9 +192,10 @@ def _matrix(folder: Path, tensors: dict[str, NDArray[Any]], name: str, shape: tu
     return tensor
 
 
-def _record(line: str) -> dict[str, Any] | None:
+def _step_of(line: str) -> float:
+    """The step of a report; that of a line that is none, or was cut short, is behind every other."""
     try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
+        step = json.loads(line)["step"]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return math.inf
+    return step if isinstance(step, int) else math.inf

@@ -19,7 +19,7 @@ from sgns_cli.machine import available_memory
 from sgns_cli.training.engine import initial_matrices, matrix_bytes
 from sgns_cli.training.problem import Problem
 from sgns_cli.training.room import Needs, step_bytes
-from sgns_cli.training.run import Setup, set_up, start_engine
+from sgns_cli.training.setup import Setup, set_up, start_engine
 from sgns_cli.training.start import Request, Start
 from sgns_cli.training.trainer import Pace, Saved, train
 from sgns_cli.training.vocabulary import CERTAIN

@@ -1,14 +1,12 @@
 """A run from its config and a token folder to its steps on disk: `prepare_run`, then loop over `Training.progress()`.
 
 Writes config.yaml, tokenizer and metrics.jsonl, and hands the loop (trainer.py) its engine and its way to save
-(checkpoint.py). What a run may start from is start.py's business, whether there is room for it room.py's. `set_up` is
-what a run and its estimate (estimate.py) have in common.
+(checkpoint.py). What is decided before anything is written is setup.py's business, with start.py and room.py.
 """
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +15,31 @@ from sgns_cli.config import DEFAULT_ENCODING, Config, TokenizerConfig
 from sgns_cli.corpus.token_store import TokenStore
 from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
-from sgns_cli.files import checksum
+from sgns_cli.files import MOST_TOKENIZER, changed_file, checksum
 from sgns_cli.folders import (
     AGAIN,
-    INCOMPLETE,
     discard,
     incomplete_name,
+    is_incomplete,
     make_folder,
     publish_folder,
+    put_back,
     replace_folder,
     writing,
 )
 from sgns_cli.locks import locked
 from sgns_cli.run_config import write_run_config
 from sgns_cli.training.checkpoint import append_metrics, remove_old_steps, save_step, seal_metrics, trim_metrics
-from sgns_cli.training.compiled import is_kept
-from sgns_cli.training.device import choose_device
 from sgns_cli.training.engine import Engine, Matrices
-from sgns_cli.training.engines import make_engine, must_compile, notes_of, round_centres, useful_threads
 from sgns_cli.training.joint import Work, lead
-from sgns_cli.training.problem import Problem, make_problem
-from sgns_cli.training.ranks import ALONE, Group, Place
-from sgns_cli.training.room import Needs, check_disk, check_memory
-from sgns_cli.training.shares import MOST_PROCESSES, joint_problem, share_of
-from sgns_cli.training.start import Request, Start, check_start, find_start, load_matrices, run_directory
+from sgns_cli.training.problem import Problem
+from sgns_cli.training.ranks import ALONE, Group
+from sgns_cli.training.setup import set_up, start_engine
+from sgns_cli.training.shares import share_of
+from sgns_cli.training.start import Request, Start, check_start, load_matrices, run_directory
 from sgns_cli.training.trainer import Pace, Progress, Saved, train
 
+RESUME = "go on with --resume"
 METRICS_OF_STEP = ("loss", "held_out_loss", "tokens_per_second", "seconds")  # of a report, kept in state.json
 
 
@@ -84,7 +81,7 @@ class Training:
             try:
                 yield from self._train(stopped)
             except BaseException as error:
-                if self.new and not run_folder.steps(self.folder):
+                if self.replaces or (self.new and not run_folder.steps(self.folder)):
                     discard(self.folder)
                 if (failure := self._failure(error)) is None:
                     raise
@@ -93,14 +90,16 @@ class Training:
     def _failure(self, error: BaseException) -> SgnsError | None:
         """What failed, with the checkpoint that is left and how to go on; None where that is not known."""
         if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, of a GPU
-            error = SgnsError("not enough memory", "lower model.dim, raise model.min_count, or use a larger machine")
+            smaller = "lower model.dim, raise model.min_count, or use a larger machine"
+            larger = "free some memory, or go to a larger machine, then go on with --resume"
+            error = SgnsError("not enough memory", larger if self.checkpoint else smaller)
         if not isinstance(error, SgnsError):
             return None
+        if self.replaces:
+            return type(error)(f"{error.message}; {self.replaces} is as it was", error.hint)
         left = f"; the last good checkpoint is {self.checkpoint}" if self.checkpoint else ""
-        hint = (
-            error.hint.replace(AGAIN, f"{AGAIN} with --resume") if run_folder.is_run_folder(self.folder) else error.hint
-        )
-        return type(error)(error.message + left, hint)
+        there = run_folder.is_run_folder(self.folder)
+        return type(error)(error.message + left, error.hint.replace(AGAIN, RESUME) if there else error.hint)
 
     def _train(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
         engine, asked = self._start_engine(stopped)
@@ -167,80 +166,13 @@ class Training:
     def _save(self, record: Progress, matrices: Matrices) -> None:
         metrics = {name: getattr(record, name) for name in METRICS_OF_STEP}
         facts = {**self.facts, "log": seal_metrics(self.folder / run_folder.METRICS)}
-        self.checkpoint = save_step(self.folder, record.step, self.problem, matrices, facts=facts, metrics=metrics)
+        save_step(self.folder, record.step, self.problem, matrices, facts=facts, metrics=metrics)
         if self.replaces is not None:
             with writing(self.replaces):
                 replace_folder(self.folder, self.replaces)
             self.folder, self.replaces = self.replaces, None
-            self.checkpoint = self.folder / self.checkpoint.name
+        self.checkpoint = self.folder / run_folder.step_name(record.step)
         remove_old_steps(self.folder, self.config.run.keep_checkpoints)
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a run is made of, before anything large is allocated. `notes` are for people."""
-
-    config: Config
-    problem: Problem
-    tokenizer: Tokenizer
-    fingerprints: dict[str, str]
-    device: str
-    threads: int
-    notes: list[str]
-    place: Place
-
-    def find_start(self, request: Request) -> tuple[Start, Needs, Problem]:
-        """Where the run starts, what it needs there, and the problem with the rounds that it was begun with.
-
-        Raises SgnsError if that may not be or has no room.
-        """
-        processes = self.place.processes
-        start = find_start(self.config, self.problem, self.fingerprints, request, processes=processes)
-        problem = start.problem(self.problem)
-        compiles = not start.complete and must_compile(self.device)
-        adopts, here = start.adopts is not None, self.place.local_processes
-        needs = Needs(self.device, self.threads, adopts=adopts, compiles=compiles, processes=here)
-        if not start.complete:
-            fixed = ["model.dim", "model.min_count"] if start.resumes else ["model.dim"] if start.adopts else []
-            check_memory(problem, needs, fixed=fixed)
-            check_disk(problem, self.config.run, run_directory(self.config), fixed=fixed)
-        if compiles:
-            when = "once" if is_kept() else "in each run, as no cache folder can be written to"
-            note = f"compiling the kernel for this processor, {when}: some ten seconds, for which Ctrl-C waits"
-            start = replace(start, notes=[*start.notes, note])
-        return start, needs, problem
-
-
-def set_up(config: Config, store: TokenStore, *, device: str = "auto", threads: int = 1, place: Place = ALONE) -> Setup:
-    """The problem that a config and a token folder make, and who is to solve it. Raises SgnsError if there is none."""
-    device = choose_device(device)
-    asked, threads = threads, useful_threads(device, threads)
-    tokenizer = store.tokenizer()
-    centres = round_centres(device)
-    problem = make_problem(
-        store.tokens, store.documents, store.counts, config.model, config.train, round_centres=centres
-    )
-    fingerprints = {"corpus": store.fingerprint, "tokenizer": tokenizer.fingerprint}
-    notes = [*store.meta["notes"], *notes_of(device)]
-    if place.processes > 1:
-        problem = joint_problem(problem, place.processes)
-        notes.append(f"{place.processes} processes train together, threads of each: {threads}")
-        if place.processes > MOST_PROCESSES:
-            worse = f"more than {MOST_PROCESSES} processes train worse, on little text much worse (docs/scaling.md)"
-            notes.append(f"{worse}: compare the held-out loss with that of fewer")
-    if device == "cpu" and not config.train.deterministic:
-        notes.append("train.deterministic: false changes nothing: training on the CPU is always deterministic")
-    if device == "cpu" and threads < asked:
-        notes.append(f"training uses {threads} of {asked} threads: a round has no work for more")
-    return Setup(config, problem, tokenizer, fingerprints, device, threads, notes, place)
-
-
-def start_engine(problem: Problem, matrices: Matrices, device: str, threads: int) -> tuple[Engine, float]:
-    """The engine ready to train, and the seconds that it took, most of them where the kernel had to be compiled."""
-    began = time.perf_counter()
-    engine = make_engine(problem, matrices, device, threads)
-    engine.train(0, 0, 0)  # compiles
-    return engine, time.perf_counter() - began
 
 
 def prepare_run(
@@ -265,17 +197,16 @@ def prepare_run(
     facts |= {"processes": setup.place.processes} if group else {}
     with ExitStack() as holding:
         holding.enter_context(locked(folder))
+        with writing(folder):
+            put_back(folder)
         check_start(config, request)
         start, _, problem = setup.find_start(request)
         matrices, more_notes = load_matrices(start, problem, tokenizer)
         new = run_folder.is_unused(folder)
         replaces = folder if request.overwrite and not new else None
         place = incomplete_name(folder) if replaces else folder
-        with writing(place):
-            discard(incomplete_name(folder))
-            appears = not replaces and not folder.exists()  # whole at once; one that is there may be where we stand
-            with publish_folder(folder) if appears else nullcontext(place) as there:
-                facts["tokenizer"] = _write_run_folder(there, config, tokenizer, start)
+        if not start.complete:
+            facts["tokenizer"] = _make_run_folder(place, config, tokenizer, start)
         held = holding.pop_all()
     return Training(
         config,
@@ -296,18 +227,41 @@ def prepare_run(
     )
 
 
+def _make_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, start: Start) -> dict[str, str]:
+    """Make the folder of a run, or go on with one, as far as it is written before the first step.
+
+    Returns the SHA-256s of the tokenizer's files by name. Raises SgnsError if the disk refuses.
+    """
+    with writing(folder):
+        if is_incomplete(folder):  # which is to take the place of another
+            discard(folder)
+            try:
+                return _write_run_folder(folder, config, tokenizer, start)
+            except BaseException:
+                discard(folder)
+                raise
+        discard(incomplete_name(folder))
+        if folder.exists():  # it may be where we stand
+            return _write_run_folder(folder, config, tokenizer, start)
+        with publish_folder(folder) as hidden:
+            return _write_run_folder(hidden, config, tokenizer, start)
+
+
 def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, start: Start) -> dict[str, str]:
-    """Write all that is beside the steps; returns the checksums of the tokenizer's files by name."""
     make_folder(folder)
-    for debris in folder.glob(f".*{INCOMPLETE}"):
+    for debris in filter(is_incomplete, folder.iterdir()):
         discard(debris)
     write_run_config(folder, _resolved(config, tokenizer))
-    with publish_folder(folder / run_folder.TOKENIZER, overwrite=True) as hidden:
-        tokenizer.save(hidden)
-        checksums = {file.name: checksum(file) for file in sorted(hidden.iterdir())}
-    trim_metrics(folder / run_folder.METRICS, start.step if start.state else -1)
+    told: dict[str, str] = start.state.get("tokenizer", {}) if start.state else {}
+    if not told or changed_file(
+        folder / run_folder.TOKENIZER, told, at_most=MOST_TOKENIZER
+    ):  # else steps that are there know it by these
+        with publish_folder(folder / run_folder.TOKENIZER, overwrite=True) as hidden:
+            tokenizer.save(hidden)
+            told = {file.name: checksum(file) for file in sorted(hidden.iterdir())}
+    trim_metrics(folder, start.resumes)
     remove_old_steps(folder, config.run.keep_checkpoints)
-    return checksums
+    return told
 
 
 def _resolved(config: Config, tokenizer: Tokenizer) -> Config:

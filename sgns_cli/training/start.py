@@ -13,7 +13,6 @@ from sgns_cli.config import Config
 from sgns_cli.corpus.tokenizer import Tokenizer, load_tokenizer
 from sgns_cli.errors import SgnsError
 from sgns_cli.files import own_file, own_path
-from sgns_cli.folders import put_back, writing
 from sgns_cli.locks import locked
 from sgns_cli.run_config import load_run_config
 from sgns_cli.training.checkpoint import adopt_matrices, load_step
@@ -62,8 +61,6 @@ def check_start(config: Config, request: Request) -> None:
     folder = run_directory(config)
     if request.init_from is not None:
         run_folder.resolve_step(request.init_from)
-    with writing(folder):
-        put_back(folder)
     if folder.exists() and not folder.is_dir():
         raise SgnsError(f"{folder} is a file, not a run folder", "choose another run.directory")
     if run_folder.is_unused(folder):

@@ -5,6 +5,7 @@ A `stranger` makes the checksums right again after the change; whoever damages b
 
 import hashlib
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import pairwise
@@ -12,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from conftest import WORD_COUNTS, bpe_counts, bpe_tokenizer, word_tokenizer, write_run
+from conftest import WORD_COUNTS, Written, bpe_counts, bpe_tokenizer, word_tokenizer, write_run
 
 from fuzz.choices import Choices, Files, damage, other_values, read_files, written
 from fuzz.targets import ask, embed, in_memory, refused, use_tokenizer
@@ -21,7 +22,9 @@ from sgns_cli.corpus.report import describe_corpus
 from sgns_cli.corpus.token_store import TokenStore, dtype_for, open_token_store, write_token_store
 from sgns_cli.corpus.tokenizer import Tokenizer
 from sgns_cli.errors import SgnsError
-from sgns_cli.files import CHECKSUM, sealed
+from sgns_cli.files import CHECKSUM, checksum, sealed, write_json
+from sgns_cli.run_folder import METRICS, MODEL, STATE, TOKENIZER, TRAINING, read_state
+from sgns_cli.tensors import map_tensors
 from sgns_cli.token_folder import META
 from sgns_cli.training.problem import make_problem
 from sgns_cli.vectors.query import resolve_id, resolve_query
@@ -93,13 +96,29 @@ def resealed(files: Files) -> dict[str, bytes]:
 
 @cache
 def runs() -> list[dict[str, bytes]]:
+    """One of words and one of a BPE, without checksums and with them."""
     with TemporaryDirectory() as name:
         words = write_run(Path(name) / "words", word_tokenizer(), np.array(WORD_COUNTS), positions="learned")
         bpe = write_run(Path(name) / "bpe", bpe_tokenizer(), bpe_counts(), positions="sinusoidal", dim=2)
         for run in (words, bpe):
             (run.path / "config.yaml").write_text("data: {sources: [a.txt]}\n")
             (run.path / "metrics.jsonl").write_text('{"step": 10, "seconds": 1.5, "device": "cpu", "threads": 2}\n')
-        return [read_files(words.path), read_files(bpe.path)]
+        plain = [read_files(run.path) for run in (words, bpe)]
+        for run in (words, bpe):
+            _seal(run)
+        return [*plain, *(read_files(run.path) for run in (words, bpe))]
+
+
+def _seal(run: Written) -> None:
+    """Write checksums into a run, as training does."""
+    log = run.path / METRICS
+    tensors = {**map_tensors(run.step / MODEL), **map_tensors(run.step / TRAINING)}
+    told = {
+        "tensors": {name: zlib.crc32(tensor.tobytes()) for name, tensor in tensors.items()},
+        "tokenizer": {file.name: checksum(file) for file in sorted((run.path / TOKENIZER).iterdir())},
+        "log": {"bytes": log.stat().st_size, "sha256": checksum(log)},
+    }
+    write_json(run.step / STATE, sealed({**read_state(run.step), **told}))
 
 
 def run_folder(data: bytes) -> None:
