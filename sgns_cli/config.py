@@ -71,7 +71,7 @@ class TrainConfig(Section):
 class RunConfig(Section):
     directory: str | None = None  # None: runs/<config file's name>; the loader fills it in
     checkpoint_minutes: Annotated[float, Field(gt=0)] = 10.0
-    keep_checkpoints: Annotated[int, Field(ge=1)] = 2
+    keep_checkpoints: Annotated[int, Field(ge=1, le=2**31)] = 2
     log_seconds: Annotated[float, Field(gt=0)] = 1.0
 
 

@@ -19,7 +19,12 @@ from sgns_cli.errors import SgnsError
 INCOMPLETE = ".incomplete"
 OLD = f".old{INCOMPLETE}"  # of a folder that is being replaced
 AGAIN = "run the same command again"
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+HINTS = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "free some space, or let files be larger (ulimit -f)",
+    errno.EIO: "look after the disk",
+}
 NOT_THERE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # what the system says of what it has not
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of linux/fcntl.h and linux/fs.h
 
@@ -193,9 +198,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        hint = "free some space" if error.errno in NO_SPACE else "choose a folder that you may write to"
-        if error.errno == errno.EIO:
-            hint = "look after the disk"
+        hint = HINTS.get(error.errno or 0, "choose a folder that you may write to")
         raise SgnsError(f"cannot write {visible_name(path)}: {reason}", f"{hint}, then {AGAIN}") from error
 
 

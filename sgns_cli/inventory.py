@@ -6,6 +6,7 @@ others. What a run's matrices and a corpus hold, vectors/report.py and corpus/re
 
 import json
 import math
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,9 +18,9 @@ from sgns_cli.run_folder import (
     CONFIG,
     METRICS,
     STATE,
+    of_latest,
     read_metrics,
     read_state,
-    resolve_step,
     run_folders,
     step_number,
     steps,
@@ -60,16 +61,22 @@ def describe(path: Path) -> Facts:
         raise SgnsError(f"there is nothing at {path}", "give a run, a step or a token folder; `sgns info` lists them")
     if is_token_folder(path):
         return describe_tokens(path)
+    check_run(path)
+    return of_latest(path, lambda step: describe_step(path, step))
+
+
+def check_run(path: Path) -> None:
+    """Raise SgnsError if `path` is neither a run nor one of its steps."""
+    if not path.exists():
+        raise SgnsError(f"there is nothing at {path}", "give a run, a step or a token folder; `sgns info` lists them")
     if not path.is_dir() or (step_number(path) is None and not steps(path)):
         raise SgnsError(
             f"{path} is no run, step or token folder", "`sgns info` lists those here; `sgns train CONFIG` makes a run"
         )
-    return describe_run(path)
 
 
-def describe_run(path: Path) -> Facts:
-    """Facts about a run's latest step, or about one step."""
-    step = resolve_step(path)
+def describe_step(path: Path, step: Path) -> Facts:
+    """Facts about a step, by the `path` that was named for it: a run, or itself."""
     state = read_state(step)
     metrics = state.get("metrics")
     metrics = metrics if isinstance(metrics, dict) else {}
@@ -160,7 +167,8 @@ def list_here(runs: Path) -> tuple[list[Facts], list[SgnsError]]:
 def size(path: Path) -> int:
     """Bytes of all files below `path`, which may go meanwhile."""
     total = 0
-    for file in path.rglob("*"):
-        with suppress(FileNotFoundError):
-            total += file.stat().st_size if file.is_file() else 0
+    for folder, _, files in os.walk(path):  # which passes over folders that go
+        for name in files:
+            with suppress(OSError):
+                total += Path(folder, name).stat().st_size
     return total

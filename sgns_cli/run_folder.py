@@ -12,8 +12,9 @@ Training writes it (training/checkpoint.py), queries read it (vectors/run.py). S
 
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sgns_cli.errors import SgnsError, UsageError
 from sgns_cli.files import own_file, read_json, read_whole, unsealed
@@ -27,7 +28,8 @@ METRICS = "metrics.jsonl"
 MODEL = "model.safetensors"
 TRAINING = "training.safetensors"
 STATE = "state.json"
-_STEP = re.compile(r"step-(\d{8,})")
+_STEP = re.compile("step-([0-9]{8,})")
+T = TypeVar("T")
 
 
 def step_name(step: int) -> str:
@@ -95,6 +97,19 @@ def resolve_step(path: Path) -> Path:
     if not found:
         raise SgnsError(f"{path} is no run folder: it has no complete step", "train one with `sgns train CONFIG`")
     return found[-1]
+
+
+def of_latest(path: Path, read: Callable[[Path], T]) -> T:
+    """What `read` finds in the step that `path` means: again, where a training has removed that one meanwhile."""
+    while True:
+        step = resolve_step(path)
+        try:
+            return read(step)
+        except SgnsError:
+            if step.exists():
+                raise
+            if step == path:
+                raise SgnsError(f"{path} is no longer there", "name a step that is, or the run") from None
 
 
 def step_file(step: Path, name: str) -> Path:

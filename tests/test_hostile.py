@@ -13,8 +13,10 @@ import pytest
 from conftest import bpe_tokenizer, write_run
 from corpora import change_meta
 
+from sgns_cli import run_folder
 from sgns_cli.errors import SgnsError
 from sgns_cli.files import MOST_JSON, read_whole, sealed, unsealed
+from sgns_cli.training import run
 
 CONFIG = """\
 data: {sources: [tokens]}
@@ -105,7 +107,9 @@ def test_a_run_may_lie_behind_a_link(sgns, here):
     (here / "runs/c").rename(here / "moved")
     (here / "runs/c").symlink_to(here / "moved")
     assert refusals(sgns, ASKED["runs/c"], "") == 0
+    assert sgns("train", "c.yaml", "--overwrite", "--set", "train.seed=5").code == 0
     assert (here / "runs/c").is_symlink()
+    assert "seed: 5" in (here / "moved/config.yaml").read_text()
 
 
 def test_links_out_of_a_source_folder_are_not_followed(sgns, here):
@@ -248,6 +252,58 @@ def test_a_small_packed_file_that_becomes_a_long_line_is_refused(sgns, here, mon
         result = sgns("tokenize", "bomb.txt.gz", "-o", "t", "--encoding", "whitespace", "--document", document)
         assert "has no room in memory" in result.err
         assert not (here / "t").exists()
+
+
+# ------------------------------------------------------------------ what changes meanwhile
+
+
+def test_tokens_that_change_under_a_training_end_it(sgns, here, monkeypatch):
+    """No id leads out of an array, and what was trained on them is not saved."""
+    save, saved = run.save_step, []
+
+    def save_and_change(*arguments, **more):
+        save(*arguments, **more)
+        saved.append(arguments[1])
+        if len(saved) == 2:
+            (here / "tokens/tokens.bin").write_bytes(b"\xff" * (here / "tokens/tokens.bin").stat().st_size)
+
+    monkeypatch.setattr(run, "save_step", save_and_change)
+    often = ["--set", "run.checkpoint_minutes=1e-9", "--set", "train.epochs=9"]
+    result = sgns("train", "c.yaml", "-o", "runs/new", *often)
+    assert result.code == 1
+    last = next((here / "runs/new").glob(f"step-{saved[1]:08d}"))
+    told = "tokens is damaged: tokens.bin was changed while it was in use; the last good checkpoint is runs/new/"
+    assert f"{told}{last.name}" in result.err
+    assert sorted((here / "runs/new").glob("step-*"))[-1] == last
+
+
+def test_a_step_of_another_run_is_not_resumed(sgns, here):
+    assert sgns("train", "c.yaml", "-o", "runs/other", "--set", "train.seed=2", "--set", "train.epochs=3").code == 0
+    (other,) = (here / "runs/other").glob("step-*")
+    shutil.copytree(other, here / "runs/c" / other.name)
+    assert (
+        refusals(sgns, [["train", "c.yaml", "--resume", "--set", "train.epochs=4"]], "of a run with another config")
+        == 1
+    )
+
+
+def test_a_reader_looks_again_where_a_step_goes(here, monkeypatch):
+    """A training removes old steps while somebody reads the latest one that it found."""
+    (step,) = (here / "runs/c").glob("step-*")
+    newer = here / "runs/c/step-00000099"
+    opened = []
+
+    def read(found):
+        opened.append(found.name)
+        if found == step:
+            found.rename(newer)
+        return run_folder.read_state(found)["step"]
+
+    assert run_folder.of_latest(here / "runs/c", read) == 2
+    assert opened == [step.name, newer.name]
+    newer.rename(step)
+    with pytest.raises(SgnsError, match="no longer there"):
+        run_folder.of_latest(step, read)
 
 
 # ------------------------------------------------------------------ what reaches the terminal

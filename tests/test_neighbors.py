@@ -119,3 +119,12 @@ def test_the_matrix_is_chosen_and_centred(model: Model, word_run: Written, kind:
     np.testing.assert_allclose(space.rows, rows, atol=1e-6)
     answers = nearest(space, rows[3:4] + space.mean, [[3]], k=7)[0]
     assert answers.ids.tolist() == by_definition(rows, np.arange(8), rows[3], [3], 7)
+
+
+def test_vectors_that_are_shorter_than_numbers_are(tmp_path) -> None:
+    """Their cosines are those of their directions, without a warning of numpy."""
+    (tmp_path / "tiny.txt").write_text("3 2\na 1e-45 1e-45\nb 1e-42 -1e-42\nc 1e-44 1e-44\n")
+    space = make_space(open_model(tmp_path / "tiny.txt"))
+    answers = nearest(space, space.rows[:1], [[0]], k=2)[0]
+    assert answers.ids.tolist() == [2, 1]
+    np.testing.assert_allclose(answers.scores, [1, 0], atol=1e-6)

@@ -81,3 +81,23 @@ def test_a_column_that_never_comes_is_not_waited_for(tmp_path, monkeypatch):
 
 def test_a_field_may_be_a_long_text(tmp_path):
     assert texts(tmp_path / "a.csv", "text\n" + "x" * 1_000_000 + "\n") == ["x" * 1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"), [('"a b\nc d\n', 2), ('x\n"a ""b""\n\nc,d', 3), ('"five 5"" disks\nand no end', 2)]
+)
+def test_a_quote_that_is_never_closed_is_told(tmp_path, rows, line):
+    with pytest.raises(SgnsError, match=rf"t.csv, line {line}: a quote is opened and never closed"):
+        texts(tmp_path / "t.csv", f"text\n{rows}")
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ('"a b\nc d"\n', ["a b\nc d"]),
+        ('"a 5"" disk\n"\n', ['a 5" disk\n']),
+        ('5" disk\n7" disk', ['5" disk', '7" disk']),
+    ],
+)
+def test_quotes_that_are_closed_or_are_none_are_read(tmp_path, rows, found):
+    assert texts(tmp_path / "t.csv", f"text\n{rows}") == found

@@ -24,6 +24,7 @@ from sgns_cli.errors import UsageError
 from sgns_cli.vectors.choices import Method
 
 if TYPE_CHECKING:
+    from sgns_cli.vectors.plot.losses import Losses
     from sgns_cli.vectors.plot.token_map import TokenMap
 
 PICTURE, PAGE = ".png", ".html"
@@ -132,15 +133,21 @@ def _plot_losses(console: Console, model: Path | None, output: Path | None) -> N
     if note:
         console.note(note)
     losses = read_losses(path)
-    if output is not None and output.suffix == PICTURE:
+    if output is not None:
+        with writes(output):
+            _draw_losses(losses, output)
+    _report(console, loss_records(losses), output, losses.summary)
+
+
+def _draw_losses(losses: "Losses", output: Path) -> None:
+    if output.suffix == PICTURE:
         from sgns_cli.vectors.plot.loss_picture import draw_loss_picture
 
         draw_loss_picture(losses, output)
-    elif output is not None:
+    else:
         from sgns_cli.vectors.plot.loss_page import draw_loss_page
 
         draw_loss_page(losses, output)
-    _report(console, loss_records(losses), output, losses.summary)
 
 
 def _draw_map(shown: "TokenMap", output: Path) -> None:

@@ -69,6 +69,8 @@ def _ask_worker(texts: Iterable[str], vocab_size: int, pattern: str, threads: in
             "train on less text, or with --set tokenizer.train.pattern=words, which needs less",
         )
     last = complaint.rsplit("\n", 1)[-1]
+    if "Invalid regex pattern" in complaint:  # its syntax is not quite that of tiktoken
+        raise UsageError(f"tokenizer.train.pattern is none for the BPE trainer: {last}", "write it in another way")
     raise SgnsError(f"the BPE trainer failed: {last}", "does `python -c 'import rustbpe'` work?")
 
 

@@ -50,10 +50,12 @@ def table_records(path: Path, data: DataConfig, findings: Findings, *, delimiter
     """
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a field may be a whole text
     bytes_read = 0
+    of_row: list[str] = []  # the lines of the row at hand
 
     def lines() -> Iterator[str]:
         nonlocal bytes_read
         for line, bytes_read in file_lines(path, errors=data.errors, findings=findings):  # noqa: B007 - it is read below
+            of_row.append(f"{line}\n")
             yield line + "\n"
 
     rows = csv.reader(lines(), delimiter=delimiter)
@@ -62,7 +64,11 @@ def table_records(path: Path, data: DataConfig, findings: Findings, *, delimiter
         if header and data.column not in header:
             raise missing_column(str(path), data.column, header)
         place = header.index(data.column) if header else 0
+        of_row.clear()
+        last: list[str] = []
         for row in rows:
+            last = list(of_row)
+            of_row.clear()
             if not row:
                 continue
             if len(row) > len(header):
@@ -71,8 +77,20 @@ def table_records(path: Path, data: DataConfig, findings: Findings, *, delimiter
                     'put a field that has the delimiter in it between quotes: "a, b"',
                 )
             yield row[place] if place < len(row) else None, bytes_read
+        if len(last) > 1 and _is_open(last, delimiter):
+            first = rows.line_num - len(last) + 1
+            raise SgnsError(f"{path}, line {first}: a quote is opened and never closed", "close it, or write it twice")
     except csv.Error as error:
         raise SgnsError(f"{path}, line {rows.line_num}: {error}", "is it a whole table?") from error
+
+
+def _is_open(lines: list[str], delimiter: str) -> bool:
+    """Whether the last row of a table ends within quotes, which Python's reader passes over but for its strict mode."""
+    try:
+        list(csv.reader(lines, delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        return "unexpected end" in str(error)
+    return False
 
 
 def missing_column(origin: str, column: str, there: list[str]) -> SgnsError:

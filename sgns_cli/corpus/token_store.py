@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,6 +30,9 @@ NPY = re.compile(  # as npy.py writes it: the header's length, the number of num
 DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
 
 
+Stamp = tuple[int, int, int]  # which file it is, how long, and when it was changed last
+
+
 @dataclass(frozen=True, eq=False)
 class TokenStore:
     """An open token folder. Document d is tokens[documents[d]:documents[d + 1]]."""
@@ -39,6 +42,17 @@ class TokenStore:
     documents: NDArray[np.int64]  # [documents + 1], mapped read-only
     counts: NDArray[np.int64]  # [n_vocab]
     meta: dict[str, Any]
+    stamps: dict[str, Stamp]  # of the mapped files, when they were opened
+
+    def check_unchanged(self) -> None:
+        """Raise SgnsError if a mapped file was written to since it was opened; one that was replaced or removed is
+        still as it was for whoever has it mapped.
+        """
+        for name, stamp in self.stamps.items():
+            with suppress(FileNotFoundError):
+                now = _stamp(self.folder / name)
+                if now[0] == stamp[0] and now != stamp:
+                    raise damaged(self.folder, f"{name} was changed while it was in use")
 
     @property
     def n_documents(self) -> int:
@@ -82,7 +96,8 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
         raise damaged(folder, f"{META} lacks what it should say")
     if own_file(folder, TOKENS).stat().st_size != n_tokens * dtype.itemsize:
         raise damaged(folder, f"{TOKENS} has not the size of {n_tokens} tokens")
-    documents = _map_array(own_file(folder, DOCUMENTS), n_documents + 1)
+    stamps = {name: _stamp(own_file(folder, name)) for name in (TOKENS, DOCUMENTS)}
+    documents = _map_array(folder / DOCUMENTS, n_documents + 1)
     mapped_counts = _map_array(own_file(folder, COUNTS), n_vocab)
     if verify:
         small = {name: sha256 for name, sha256 in checksums.items() if name not in (TOKENS, DOCUMENTS, COUNTS)}
@@ -95,7 +110,12 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
         raise damaged(folder, "its files do not fit each other")
     if verify:
         _check_ids(folder, tokens, documents, counts)
-    return TokenStore(folder, tokens, documents, counts, meta)
+    return TokenStore(folder, tokens, documents, counts, meta, stamps)
+
+
+def _stamp(path: Path) -> Stamp:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _check_ids(folder: Path, tokens: NDArray[Any], documents: NDArray[np.int64], counts: NDArray[np.int64]) -> None:

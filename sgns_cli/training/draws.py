@@ -87,10 +87,13 @@ def _radius(bits: np.uint64, window: int) -> np.int32:
 
 
 @inline
-def _token(corpus: Corpus, place: int) -> np.int64:
+def _token(corpus: Corpus, chances: Chances, place: int) -> np.int64:
+    """The id at a place; one that is not in the vocabulary, as when the file is changed meanwhile, is the last one."""
     if corpus.words == 1:
-        return np.int64(item(corpus.halves, place))
-    return np.int64(item(corpus.halves, 2 * place)) | (np.int64(item(corpus.halves, 2 * place + 1)) << 16)
+        id = np.int64(item(corpus.halves, place))
+    else:
+        id = np.int64(item(corpus.halves, 2 * place)) | (np.int64(item(corpus.halves, 2 * place + 1)) << 16)
+    return min(id, np.int64(chances.rows.size - 1))
 
 
 def most_blocks(span: int) -> int:
@@ -175,7 +178,7 @@ def _keep(
 ) -> int:
     """Append the kept tokens of [start, stop) at n, their radii in `high`; returns the new end."""
     for place in range(start, stop):
-        token = _token(corpus, place)
+        token = _token(corpus, chances, place)
         bits = bits_at(key, place)
         put(draws.rows, n, item(chances.rows, token))
         put(draws.places, n, place)
@@ -195,7 +198,7 @@ def _look_back(
         place -= 1
         if _is_kept(corpus, chances, key, place):
             n -= 1
-            put(draws.rows, n, item(chances.rows, _token(corpus, place)))
+            put(draws.rows, n, item(chances.rows, _token(corpus, chances, place)))
             put(draws.places, n, place)
     return n
 
@@ -236,7 +239,7 @@ def reach_of(
 
 @inline
 def _is_kept(corpus: Corpus, chances: Chances, key: np.uint64, place: int) -> bool:
-    return bool((bits_at(key, place) >> _S32) < item(chances.keep, _token(corpus, place)))
+    return bool((bits_at(key, place) >> _S32) < item(chances.keep, _token(corpus, chances, place)))
 
 
 @jit
@@ -261,7 +264,7 @@ def count_kept(
         end = min(item(corpus.documents, document + 1), stop)
         for at in range(place, end):
             kept = int(_is_kept(corpus, chances, key, at))
-            row = max(item(chances.rows, _token(corpus, at)), 0)  # what is not trained is never kept
+            row = max(item(chances.rows, _token(corpus, chances, at)), 0)  # what is not trained is never kept
             put(by_row, row, item(by_row, row) + kept)
             if by_position.size:
                 position = (at - opening) % by_position.size

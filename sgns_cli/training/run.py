@@ -36,7 +36,7 @@ from sgns_cli.training.problem import Problem
 from sgns_cli.training.ranks import ALONE, Group
 from sgns_cli.training.setup import set_up, start_engine
 from sgns_cli.training.shares import share_of
-from sgns_cli.training.start import Request, Start, check_start, load_matrices, run_directory
+from sgns_cli.training.start import Request, Start, check_start, config_fingerprint, load_matrices, run_directory
 from sgns_cli.training.trainer import Pace, Progress, Saved, train
 
 RESUME = "go on with --resume"
@@ -54,7 +54,7 @@ class Training:
     matrices: Matrices  # to start with; training changes them
     device: str
     threads: int  # of the CPU; they change no byte of the result
-    tokens: Path  # the token folder
+    tokens: TokenStore
     facts: dict[str, Any]  # for state.json
     folder: Path
     new: bool  # whether the folder was made for this run
@@ -133,7 +133,9 @@ class Training:
         engine, self.compile_seconds = start_engine(share, self.matrices, self.device, self.threads)
         if group is None:
             return engine, stopped
-        work = Work(self.config, self.tokens, self.facts["fingerprints"]["corpus"], problem.span, self.device)
+        work = Work(
+            self.config, self.tokens.folder.resolve(), self.facts["fingerprints"]["corpus"], problem.span, self.device
+        )
         joint = lead(group, problem, engine, work, stopped)
         return joint, lambda: joint.asked_to_stop or stopped()
 
@@ -164,6 +166,7 @@ class Training:
         )
 
     def _save(self, record: Progress, matrices: Matrices) -> None:
+        self.tokens.check_unchanged()
         metrics = {name: getattr(record, name) for name in METRICS_OF_STEP}
         facts = {**self.facts, "log": seal_metrics(self.folder / run_folder.METRICS)}
         save_step(self.folder, record.step, self.problem, matrices, facts=facts, metrics=metrics)
@@ -193,7 +196,8 @@ def prepare_run(
     folder = run_directory(config)
     setup = set_up(config, store, device=device, threads=threads, place=group.place if group else ALONE)
     tokenizer = setup.tokenizer
-    facts = {"fingerprints": setup.fingerprints, "lowercase": store.meta["options"]["lowercase"]}
+    fingerprints = {**setup.fingerprints, "config": config_fingerprint(config)}
+    facts = {"fingerprints": fingerprints, "lowercase": store.meta["options"]["lowercase"]}
     facts |= {"processes": setup.place.processes} if group else {}
     with ExitStack() as holding:
         holding.enter_context(locked(folder))
@@ -216,7 +220,7 @@ def prepare_run(
         matrices,
         setup.device,
         setup.threads,
-        store.folder.resolve(),
+        store,
         facts,
         folder=place,
         new=new or replaces is not None,

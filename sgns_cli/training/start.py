@@ -4,6 +4,8 @@
 allocated; `load_matrices` comes last.
 """
 
+import hashlib
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,9 +53,17 @@ class Start:
 
 
 def run_directory(config: Config) -> Path:
-    """run.directory, which the loader has filled in, as a path that has a name."""
+    """run.directory, which the loader has filled in, as a path that has a name, and is no link: what it leads to may be
+    replaced.
+    """
     directory = Path(config.run.directory or "")
-    return directory if directory.name not in ("", "..") else directory.resolve()
+    return directory.resolve() if directory.name in ("", "..") or directory.is_symlink() else directory
+
+
+def config_fingerprint(config: Config) -> str:
+    """SHA-256 of what a config says of training, but for what may change when a run is resumed."""
+    told = [config.model.model_dump(), config.train.model_dump(exclude={"epochs", "deterministic"})]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def check_start(config: Config, request: Request) -> None:
@@ -134,6 +144,8 @@ def _resume(
     for name, fingerprint in fingerprints.items():
         if state.get("fingerprints", {}).get(name) != fingerprint:
             raise _cannot_resume(folder, f"the {name} is not the one it was started with", "restore it")
+    if state.get("fingerprints", {}).get("config", config_fingerprint(config)) != config_fingerprint(config):
+        raise _cannot_resume(folder, f"{step} is of a run with another config", f"remove {step}")
     problem = _with_rounds_of(problem, state)
     if state.get("tokens_seen") != problem.tokens_seen(int(state["step"])):
         raise _cannot_resume(

@@ -90,7 +90,8 @@ def nearest_to_directions(
     space: Space, directions: NDArray[np.float32], exclude: Sequence[Sequence[int]], *, k: int
 ) -> list[Answers]:
     """As `nearest`, for `directions` [Q, dim] that need no mean subtracted."""
-    scale = 1 / np.where(space.norms > 0, space.norms, np.inf)
+    norms = np.maximum(space.norms, np.finfo(np.float32).tiny)  # what is shorter is found too, and looked at exactly
+    scale = 1 / np.where(space.norms > 0, norms, np.inf)
     batch = max(1, SCORES_BYTES // max(1, 4 * len(space.ids)))
     answers: list[Answers] = []
     for start in range(0, len(directions), batch):

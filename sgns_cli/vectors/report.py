@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sgns_cli import inventory
 from sgns_cli.errors import SgnsError
 from sgns_cli.inventory import Report
+from sgns_cli.run_folder import of_latest
 from sgns_cli.vectors.model import Model
 from sgns_cli.vectors.neighbors import SLACK, cosines, make_space, units
 from sgns_cli.vectors.records import DECIMALS, Record, token_fields
@@ -43,8 +44,12 @@ def describe_model(path: Path, *, many: int = 10, few: int = 5) -> Report:
 
     Raises SgnsError if it is damaged, or has numbers that are not finite.
     """
-    facts = inventory.describe(path)
-    step = path if facts["kind"] == "step" else path / facts["step"]
+    inventory.check_run(path)
+    return of_latest(path, lambda step: _describe_step(path, step, many, few))
+
+
+def _describe_step(path: Path, step: Path, many: int, few: int) -> Report:
+    facts = inventory.describe_step(path, step)
     model = open_run(step)
     trained = trained_rows(model)
     facts |= {

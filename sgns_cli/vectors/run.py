@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from sgns_cli.corpus.tokenizer import load_tokenizer
 from sgns_cli.errors import SgnsError
 from sgns_cli.files import own_path
-from sgns_cli.run_folder import MODEL, TOKENIZER, TRAINING, read_state, resolve_step, step_file, tensor_sums
+from sgns_cli.run_folder import MODEL, TOKENIZER, TRAINING, of_latest, read_state, step_file, tensor_sums
 from sgns_cli.tensors import check_tensor, map_tensors
 from sgns_cli.vectors.model import Model
 
 
 def open_run(path: Path) -> Model:
     """Open a run folder or one of its steps. Raises SgnsError if a file is missing or damaged."""
-    step = resolve_step(path)
+    return of_latest(path, _open_step)
+
+
+def _open_step(step: Path) -> Model:
     state = read_state(step)
     sums = tensor_sums(step, state)
     files = {name: step_file(step, name) for name in (MODEL, TRAINING)}
