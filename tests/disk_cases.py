@@ -145,7 +145,7 @@ class Faults:
         after = tree(self.folder)
         hidden = {name for name in after if is_hidden(name)}
         if self.kind != "read-only":  # a step too many, of whose hiding the disk is not sure, keeps its files
-            assert all(name.startswith("runs/c/.step-") for name in hidden), hidden
+            assert all(re.match(r"runs/(c|new)/.step-", name) for name in hidden), hidden
             assert not hidden or self.kind == "failing", hidden
         config = "runs/c/config.yaml"
         replaced = after.get(config) == self.whole.get(config) != before.get(config)  # the new run has its first step
@@ -176,10 +176,11 @@ class Faults:
         assert found, what
         assert not is_hidden(found[1]), what
         assert hint.startswith(f"hint: {HINTS[self.kind]}"), hint
-        steps = [str(step) for step in run_folder.steps(Path("runs", "c"))]
+        run = "runs/new" if "runs/new" in self.case.arguments else "runs/c"
+        steps = [str(step) for step in run_folder.steps(Path(run))]
         assert found[3] is None or found[3] in steps[-2:], what  # of the last one the folder's fsync may be missing
         replaced = what.endswith(" is as it was")
-        assert found[3] or replaced or len(steps) < 2 or "runs/c/step-" not in found[1], what
+        assert found[3] or replaced or len(steps) < 2 or f"{run}/step-" not in found[1], what
         assert "Traceback" not in result.err
 
     def _check_visible(self, found: TREE) -> None:
@@ -195,7 +196,7 @@ class Faults:
             elif name in self.whole:
                 assert data == self.whole[name], name
             else:
-                assert re.match(r"runs/c/step-\d+", name), name
+                assert re.match(r"runs/(c|new)/step-\d+", name), name
 
     def _check_whole(self, names: set[str]) -> None:
         """The folder is as the undisturbed command leaves it."""

@@ -58,7 +58,7 @@ class Training:
     facts: dict[str, Any]  # for state.json
     folder: Path
     new: bool  # whether the folder was made for this run
-    replaces: Path | None  # the run whose place `folder` takes when its first step is complete
+    replaces: Path | None  # whose place `folder` takes when its first step is complete
     held: ExitStack  # the lock of the run folder
     group: Group | None = None  # where several processes train it together
     notes: list[str] = field(default_factory=list)
@@ -96,7 +96,8 @@ class Training:
         if not isinstance(error, SgnsError):
             return None
         if self.replaces:
-            return type(error)(f"{error.message}; {self.replaces} is as it was", error.hint)
+            old = f"; {self.replaces} is as it was" if self.replaces.exists() else ""
+            return type(error)(error.message + old, error.hint)
         left = f"; the last good checkpoint is {self.checkpoint}" if self.checkpoint else ""
         there = run_folder.is_run_folder(self.folder)
         return type(error)(error.message + left, error.hint.replace(AGAIN, RESUME) if there else error.hint)
@@ -207,7 +208,8 @@ def prepare_run(
         start, _, problem = setup.find_start(request)
         matrices, more_notes = load_matrices(start, problem, tokenizer)
         new = run_folder.is_unused(folder)
-        replaces = folder if request.overwrite and not new else None
+        # One that begins with vectors of another run is not seen without a step either: --resume would begin without.
+        replaces = folder if start.adopts or (request.overwrite and not new) else None
         place = incomplete_name(folder) if replaces else folder
         if not start.complete:
             facts["tokenizer"] = _make_run_folder(place, config, tokenizer, start)

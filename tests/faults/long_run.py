@@ -56,6 +56,7 @@ class Life:
     kind: str  # how it was to end
     in_save: bool  # whether a step was being written when it was told to end
     resumed_at: int | None  # the step that it went on from
+    born: float = field(default_factory=time.time)
     code: int = 0
     seconds: float = 0.0
     memory: list[tuple[float, int]] = field(default_factory=list)  # seconds, bytes of its own: no pages of files
@@ -125,17 +126,20 @@ class LongRun:
 
     def _has_begun(self, life: Life, now: float) -> bool:
         """Whether this life has reported: then nothing may be left of the one before."""
-        if not self.reported_after(life.resumed_at):
+        if not self.reported_after(life.resumed_at, since=life.born):
             return False
         left = [name for name in hidden(self.folder) if name != "runs/.long.lock"]
         ours = [name for name in left if name.startswith("runs/long/.step-")]  # it is being written or removed
         self.problems += [f"life {len(self.lives)}: {name} was left" for name in left if name not in ours]
         return True
 
-    def reported_after(self, step: int | None) -> bool:
-        """Whether metrics.jsonl has a line of a step behind that one."""
+    def reported_after(self, step: int | None, *, since: float) -> bool:
+        """Whether metrics.jsonl has a line of a step behind that one, which was not there before."""
+        log = self.run / "metrics.jsonl"
         try:
-            lines = (self.run / "metrics.jsonl").read_text().split("\n")[:-1]
+            lines = log.read_text().split("\n")[:-1]
+            if log.stat().st_mtime < since:  # those of the life before, that are not dropped yet
+                return False
         except FileNotFoundError:
             return False
         return bool(lines) and json.loads(lines[-1])["step"] > (step or 0)
