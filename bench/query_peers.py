@@ -21,7 +21,7 @@ def make(folder: str, rows: int, dim: int, queries: int) -> Record:
 
     from sgns_cli.corpus.token_text import to_byte_alphabet
     from sgns_cli.corpus.tokenizer import open_encoding
-    from sgns_cli.files import write_json
+    from sgns_cli.files import checksum, sealed, write_json
     from sgns_cli.run_folder import FORMAT_VERSION, MODEL, STATE, TOKENIZER, TRAINING, step_name
     from sgns_cli.tensors import whole, write_tensors
 
@@ -33,10 +33,12 @@ def make(folder: str, rows: int, dim: int, queries: int) -> Record:
     random = np.random.default_rng(0)
     embeddings = random.normal(size=(tokenizer.n_vocab, dim)).astype(np.float32)
     counts = np.where(np.arange(tokenizer.n_vocab) < rows, 1_000_000 // np.arange(1, tokenizer.n_vocab + 1), 0)
-    write_tensors(step / MODEL, {"embeddings": whole(embeddings)})
-    write_tensors(step / TRAINING, {"contexts": whole(embeddings), "counts": whole(counts.astype(np.int64))})
+    training = {"contexts": whole(embeddings), "counts": whole(counts.astype(np.int64))}
+    sums = write_tensors(step / MODEL, {"embeddings": whole(embeddings)}) | write_tensors(step / TRAINING, training)
+    files = {file.name: checksum(file) for file in (work / "run" / TOKENIZER).iterdir()}
     state = {"format_version": FORMAT_VERSION, "step": 1, "min_count": 1, "positions": "none", "context_length": 1}
-    write_json(step / STATE, {**state, "dim": dim, "n_vocab": tokenizer.n_vocab, "metrics": {}})
+    state |= {"dim": dim, "n_vocab": tokenizer.n_vocab, "metrics": {}, "tensors": sums, "tokenizer": files}
+    write_json(step / STATE, sealed(state))
     tokens = {id: tokenizer.token_bytes(id) for id in range(tokenizer.n_vocab) if id not in tokenizer.special_ids}
     named = {id: token for id, token in tokens.items() if token}
     ids = list(named)[:rows]

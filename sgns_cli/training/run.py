@@ -211,7 +211,9 @@ def prepare_run(
         # One that begins with vectors of another run is not seen without a step either: --resume would begin without.
         replaces = folder if start.adopts or (request.overwrite and not new) else None
         place = incomplete_name(folder) if replaces else folder
-        if not start.complete:
+        if start.complete:
+            _tidy(folder, config)
+        else:
             facts["tokenizer"] = _make_run_folder(place, config, tokenizer, start)
         held = holding.pop_all()
     return Training(
@@ -255,8 +257,7 @@ def _make_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, start: 
 
 def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, start: Start) -> dict[str, str]:
     make_folder(folder)
-    for debris in filter(is_incomplete, folder.iterdir()):
-        discard(debris)
+    _tidy(folder, config)
     write_run_config(folder, _resolved(config, tokenizer))
     told: dict[str, str] = start.state.get("tokenizer", {}) if start.state else {}
     if not told or changed_file(
@@ -266,8 +267,14 @@ def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, start:
             tokenizer.save(hidden)
             told = {file.name: checksum(file) for file in sorted(hidden.iterdir())}
     trim_metrics(folder, start.resumes)
-    remove_old_steps(folder, config.run.keep_checkpoints)
     return told
+
+
+def _tidy(folder: Path, config: Config) -> None:
+    """Remove what a process left that was killed: hidden names, and steps that are too many."""
+    for debris in filter(is_incomplete, folder.iterdir()):
+        discard(debris)
+    remove_old_steps(folder, config.run.keep_checkpoints)
 
 
 def _resolved(config: Config, tokenizer: Tokenizer) -> Config:
