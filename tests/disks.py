@@ -1,4 +1,4 @@
-"""Disks that refuse, for tests: from the n-th change of a folder on, in this process, without a mount.
+"""Disks that refuse, for tests: from the n-th change of a folder on, in this process, without a mount; and small ones.
 
 A full disk is the system's own limit on the size of files, set to almost nothing at that moment; a read-only one is an
 audit hook that raises what the system would; one that fails is an `os.fsync` that does.
@@ -7,12 +7,15 @@ audit hook that raises what the system would; one that fails is an `os.fsync` th
 import errno
 import os
 import resource
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import pytest
 
 Kind = Literal["full", "read-only", "failing"]
 ROOM = 7  # bytes of a file that still fit on a full disk: less than any file has
@@ -96,3 +99,17 @@ def refusing(folder: Path, kind: Kind, number: int | None = None) -> Iterator[Di
     finally:
         _disk, os.fsync = None, sync
         _limit_files(before)
+
+
+@contextmanager
+def mounted(folder: Path, *, size: str) -> Iterator[Path]:
+    """A file system of its own at `folder`, in memory; skips where the tests may not mount one."""
+    folder.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "sgns", folder], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("to mount a file system is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)

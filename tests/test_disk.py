@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from disk_cases import CASES, Faults, write_config, write_corpus, write_words
-from disks import refusing
+from disks import mounted, refusing
 
 from sgns_cli import run_folder
 from sgns_cli.corpus import rank_files
@@ -47,14 +47,8 @@ def test_a_disk_that_refuses_loses_nothing(sgns, tmp_path, name, kind):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of one megabyte, in memory; skips where the tests may not mount one."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    try:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "sgns", folder], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("to mount a file system is not allowed here")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
+    with mounted(tmp_path / "small", size="1m") as folder:
+        yield folder
 
 
 def fill(folder):

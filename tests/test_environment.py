@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import yaml
 from disk_cases import write_config, write_corpus, write_words
+from disks import mounted
 from hypothesis import given
 from hypothesis import strategies as st
 from processes import HOSTILE, NAMES, RAW
@@ -28,6 +30,8 @@ from sgns_cli.tensors import whole, write_tensors
 from sgns_cli.training import compiled
 from sgns_cli.user_folders import expand_home, user_folder
 from sgns_cli.vectors.export import formats
+
+PROJECT = Path(__file__).parents[1]
 
 ROOT = Path(__file__).parents[1]
 STARTS = [sys.executable, "-m", "sgns_cli"]
@@ -367,3 +371,24 @@ def read_terminal(terminal):
         return os.read(terminal, 65536)
     except OSError:  # how Linux says that nobody writes to it any more
         return b""
+
+
+def test_a_read_only_install_is_enough(tmp_path):
+    """The package on a disk of its own that may not be written to: nothing is compiled beside it, nothing is lost."""
+    with mounted(tmp_path / "install", size="8m") as install:
+        shutil.copytree(PROJECT / "sgns_cli", install / "sgns_cli", ignore=shutil.ignore_patterns("__pycache__"))
+        subprocess.run(["mount", "-o", "remount,ro", install], check=True)
+        (tmp_path / "a.txt").write_text("a b c\n" * 50)
+        config = "data: {sources: [a.txt]}\ntokenizer: {encoding: whitespace}\nmodel: {dim: 4, min_count: 1}\n"
+        (tmp_path / "c.yaml").write_text(config)
+        for command in (["train", "c.yaml", "-q"], ["neighbors", "a", "--model", "runs/c"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "sgns_cli", *command],
+                cwd=tmp_path,
+                env={**os.environ, "PYTHONPATH": str(install), "PYTHONDONTWRITEBYTECODE": ""},
+                capture_output=True,
+                text=True,
+                timeout=100,
+            )
+            assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("query\t")
