@@ -378,14 +378,14 @@ def test_a_read_only_install_is_enough(tmp_path):
     with mounted(tmp_path / "install", size="8m") as install:
         shutil.copytree(PROJECT / "sgns_cli", install / "sgns_cli", ignore=shutil.ignore_patterns("__pycache__"))
         subprocess.run(["mount", "-o", "remount,ro", install], check=True)
-        (tmp_path / "a.txt").write_text("a b c\n" * 50)
-        config = "data: {sources: [a.txt]}\ntokenizer: {encoding: whitespace}\nmodel: {dim: 4, min_count: 1}\n"
-        (tmp_path / "c.yaml").write_text(config)
-        for command in (["train", "c.yaml", "-q"], ["neighbors", "a", "--model", "runs/c"]):
+        write_words(tmp_path)
+        tokenize = ["tokenize", "-", "-o", "tokens", "--encoding", "whitespace"]
+        for command in (tokenize, ["embed", "dog", "-o", "x.npy"], ["neighbors", "dog"]):
             done = subprocess.run(
                 [sys.executable, "-m", "sgns_cli", *command],
                 cwd=tmp_path,
                 env={**os.environ, "PYTHONPATH": str(install), "PYTHONDONTWRITEBYTECODE": ""},
+                input="a b c\n",
                 capture_output=True,
                 text=True,
                 timeout=100,
