@@ -54,6 +54,8 @@ def dump_config(config: Config) -> str:
 def _text(path: Path) -> str:
     try:
         data = read_whole(path, at_most=MAX_BYTES, pipes=True)
+    except SgnsError as error:
+        raise UsageError(f"{path} is too large to be a config", "give the YAML file that `sgns init` writes") from error
     except OSError as error:
         hint = "`sgns init` writes a config to start from" if isinstance(error, FileNotFoundError) else "check the path"
         raise SgnsError(f"cannot read {path}: {error.strerror}", hint) from error

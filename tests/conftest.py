@@ -28,8 +28,10 @@ from sgns_cli.corpus.whitespace import WhitespaceTokenizer
 from sgns_cli.files import write_json
 from sgns_cli.tensors import whole, write_tensors
 
-# A shell that starts the tests in the background has Ctrl-C ignored, and children inherit that.
+# Whoever starts the tests in the background has Ctrl-C ignored, or with nohup SIGHUP, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 settings.register_profile("sgns", deadline=None)  # a busy machine is no failure
 settings.load_profile("sgns")
 

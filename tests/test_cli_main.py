@@ -74,7 +74,7 @@ def test_failures_are_words_and_codes(
     def fail(path: Path) -> None:
         raise failure
 
-    monkeypatch.setattr(inventory, "describe", fail)
+    monkeypatch.setattr(inventory, "check_run", fail)
     result = sgns("info", "x")
     assert (result.code, result.out) == (code, "")
     assert words in result.err

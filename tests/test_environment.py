@@ -19,7 +19,7 @@ from disk_cases import write_config, write_corpus, write_words
 from disks import mounted
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import HOSTILE, NAMES, RAW
+from processes import HOSTILE, NAMES, RAW, SECONDS
 
 from sgns_cli import cli, run_folder
 from sgns_cli.cli import Interrupt, hearing
@@ -346,8 +346,12 @@ def test_training_is_saved_however_it_is_stopped(tmp_path, how):
     command += ["--set", "run.checkpoint_minutes=60", "--set", "run.log_seconds=0.05"]
     process, terminal = pty.fork()
     if process == 0:
-        os.chdir(tmp_path)
-        os.execve(sys.executable, command, {**ENVIRONMENT, "TERM": "xterm"})
+        try:
+            signal.alarm(SECONDS)  # it ends by itself, whatever becomes of this test
+            os.chdir(tmp_path)
+            os.execve(sys.executable, command, {**ENVIRONMENT, "TERM": "xterm"})
+        finally:
+            os._exit(127)
     seen = b""
     while b"lr" not in seen:
         seen += os.read(terminal, 65536)

@@ -260,9 +260,8 @@ def _write_run_folder(folder: Path, config: Config, tokenizer: Tokenizer, start:
     _tidy(folder, config)
     write_run_config(folder, _resolved(config, tokenizer))
     told: dict[str, str] = start.state.get("tokenizer", {}) if start.state else {}
-    if not told or changed_file(
-        folder / run_folder.TOKENIZER, told, at_most=MOST_TOKENIZER
-    ):  # else steps that are there know it by these
+    checked = told and changed_file(folder / run_folder.TOKENIZER, told, at_most=MOST_TOKENIZER) is None
+    if not checked:  # else it stays: the steps that are there know it by these checksums
         with publish_folder(folder / run_folder.TOKENIZER, overwrite=True) as hidden:
             tokenizer.save(hidden)
             told = {file.name: checksum(file) for file in sorted(hidden.iterdir())}
