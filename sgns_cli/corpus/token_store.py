@@ -96,8 +96,8 @@ def open_token_store(folder: Path, *, verify: bool = False) -> TokenStore:
         raise damaged(folder, f"{META} lacks what it should say")
     if own_file(folder, TOKENS).stat().st_size != n_tokens * dtype.itemsize:
         raise damaged(folder, f"{TOKENS} has not the size of {n_tokens} tokens")
-    stamps = {name: _stamp(own_file(folder, name)) for name in (TOKENS, DOCUMENTS)}
-    documents = _map_array(folder / DOCUMENTS, n_documents + 1)
+    documents = _map_array(own_file(folder, DOCUMENTS), n_documents + 1)
+    stamps = {name: _stamp(folder / name) for name in (TOKENS, DOCUMENTS)}
     mapped_counts = _map_array(own_file(folder, COUNTS), n_vocab)
     if verify:
         small = {name: sha256 for name, sha256 in checksums.items() if name not in (TOKENS, DOCUMENTS, COUNTS)}
