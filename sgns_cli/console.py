@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TextIO, cast
 
 from sgns_cli.errors import SgnsError
 from sgns_cli.progress import Stage, TokenizeReport, TrainingReport, tokenize_stage, training_stage
+from sgns_cli.streams import complain, flush, is_terminal, write
 
 TABLE_ROWS = 500  # rows that a table lays out together; longer data comes as several, so that it streams
 TABLE_NUMBERS = 4  # of a vector, on a terminal
@@ -33,10 +33,6 @@ Record = Mapping[str, object]
 
 
 ShowStage = Callable[[Stage], None]
-
-
-class OutputClosed(Exception):
-    """The reader of stdout has gone (`| head`): nothing is left to do, and nothing is wrong."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Console:
         """
         if self.json:
             for record in records:
-                _write(_json_line(record))
+                write(_json_line(record))
         elif is_terminal(sys.stdout):
             _tables(records, table, spare)
         else:
@@ -73,7 +69,7 @@ class Console:
                 values = value if isinstance(value, list) and value else [value]
                 for index, one in enumerate(values):
                     label = "" if index else name
-                    _write(f"{label:<{width}}   {_fact(one)}\n")
+                    write(f"{label:<{width}}   {_fact(one)}\n")
             flush()
 
     def report(self, facts: Record, tables: Mapping[str, Sequence[Record]], *, spare: Sequence[str] = ()) -> None:
@@ -85,28 +81,28 @@ class Console:
             return
         self.facts(facts)
         if is_terminal(sys.stdout):
-            _write("\n")
+            write("\n")
             for name, records in tables.items():
                 if records:
-                    _write(name.replace("_", " ") + "\n")
+                    write(name.replace("_", " ") + "\n")
                     self.records(records, spare=spare)
 
     def note(self, text: str) -> None:
         """Say something beside the data, on stderr."""
         if not self.quiet:
-            _complain(f"note: {printable(text)}\n")
+            complain(f"note: {printable(text)}\n")
 
     def error(self, error: SgnsError) -> None:
         """Show an expected failure: a line of what, a line of what to do."""
         hint = f"hint: {printable(error.hint)}\n" if error.hint else ""
-        _complain(f"error: {printable(error.message)}\n{hint}")
+        complain(f"error: {printable(error.message)}\n{hint}")
 
     def traceback(self, error: BaseException) -> None:
         """Show where an error came from, for whoever looks for it."""
         import traceback
 
         lines = "".join(traceback.format_exception(error)).split("\n")
-        _complain("\n".join(map(printable, lines)))
+        complain("\n".join(map(printable, lines)))
 
     @contextmanager
     def training_progress(self) -> Iterator[Callable[[TrainingReport], None]]:
@@ -132,39 +128,9 @@ class Console:
                 yield show
 
 
-def is_terminal(stream: TextIO | None) -> bool:
-    return stream is not None and stream.isatty()
-
-
 def _is_plain() -> bool:
     """Whether the terminal may know no escape sequences: by TERM, which only Windows does without."""
     return os.environ.get("TERM", "windows" if os.name == "nt" else "") in ("", "dumb", "unknown")
-
-
-def prepare_streams() -> None:
-    """Write UTF-8 to pipes whatever the locale, and never fail on a character that a terminal lacks. A stream that
-    was closed by whoever started the program reads nothing and writes to nowhere.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            if stream.isatty():
-                stream.reconfigure(errors="backslashreplace")
-            else:
-                stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
-
-
-def release_streams() -> None:
-    """Point a stream that cannot be written at nothing, so that the interpreter's last flush does not fail again."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, stream.fileno())
-            os.close(nothing)
 
 
 def printable(text: str) -> str:
@@ -184,8 +150,8 @@ def _json_line(record: Record) -> str:
 def _tsv(records: Iterable[Record]) -> None:
     for index, record in enumerate(records):
         if index == 0:
-            _write("\t".join(record) + "\n")
-        _write("\t".join(_cell(value) for value in record.values()) + "\n")
+            write("\t".join(record) + "\n")
+        write("\t".join(_cell(value) for value in record.values()) + "\n")
 
 
 def _cell(value: object) -> str:
@@ -246,7 +212,7 @@ def _tables(records: Iterable[Record], columns: Sequence[str] | None, spare: Seq
             table.add_row(*(row[name] for name in names))
         terminal.width = max(available, least)  # a narrower one wraps lines, where rich would leave out columns
         terminal.print(table)
-        _write(buffer.getvalue())
+        write(buffer.getvalue())
         buffer.seek(0)
         buffer.truncate()
 
@@ -319,41 +285,11 @@ def _lines() -> Iterator[ShowStage]:
         waiting = stage
         now = time.monotonic()
         if stage.doing != doing or now - shown_at >= LINE_SECONDS:
-            _complain(stage.line + "\n")
+            complain(stage.line + "\n")
             shown_at, doing, waiting = now, stage.doing, None
 
     try:
         yield show
     finally:
         if waiting is not None:
-            _complain(waiting.line + "\n")
-
-
-def _write(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise OutputClosed from error
-        raise output_refused(error) from error
-
-
-def flush() -> None:
-    """Send what was printed on its way. Raises OutputClosed, or SgnsError if standard output takes no more."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise OutputClosed from error
-        raise output_refused(error) from error
-
-
-def output_refused(error: OSError) -> SgnsError:
-    """What to say when standard output takes no more."""
-    return SgnsError(f"cannot write to standard output: {error.strerror}", "make room, or send it somewhere else")
-
-
-def _complain(text: str) -> None:
-    with contextlib.suppress(OSError):  # there is nobody to tell
-        sys.stderr.write(text)
-        sys.stderr.flush()
+            complain(waiting.line + "\n")

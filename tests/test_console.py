@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import pytest
 
 from sgns_cli import console
-from sgns_cli.console import Console, OutputClosed
+from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError
+from sgns_cli.streams import OutputClosed
 
 
 class Stream(io.StringIO):

@@ -22,8 +22,9 @@ from sgns_cli.cli.plot import plot
 from sgns_cli.cli.query import analogy, neighbors, similarity
 from sgns_cli.cli.tokenize import tokenize
 from sgns_cli.cli.train import train
-from sgns_cli.console import Console, OutputClosed, flush, output_refused, prepare_streams, release_streams
+from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.streams import OutputClosed, flush, output_refused, prepare_streams, release_streams
 
 app = typer.Typer(
     name="sgns",

@@ -18,8 +18,9 @@ from sgns_cli.cli.options import (
     texts,
     writes,
 )
-from sgns_cli.console import Console, flush
+from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.streams import flush
 
 if TYPE_CHECKING:
     from sgns_cli.vectors.embed import Embedder, Tally, Tokens

@@ -9,8 +9,9 @@ import typer
 from sgns_cli.cli.options import Centre, Encoding, Json, ModelPath, Quiet, Tensor, Vectors, open_named
 from sgns_cli.cli.prompt import prompt
 from sgns_cli.cli.questions import Question, Questions
-from sgns_cli.console import Console, is_terminal
+from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.streams import is_terminal
 
 ANSWERS = ["query", "rank", "token", "id", "count", "score"]
 K = Annotated[int, typer.Option("-k", min=1, metavar="K", help="How many answers.")]

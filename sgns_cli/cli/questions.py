@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from sgns_cli.cli.options import stdin_lines
-from sgns_cli.console import Console, flush
+from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError
+from sgns_cli.streams import flush
 
 if TYPE_CHECKING:
     from sgns_cli.vectors.model import Model

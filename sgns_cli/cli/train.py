@@ -12,8 +12,9 @@ import typer
 
 from sgns_cli.cli import INTERRUPTED, hearing
 from sgns_cli.cli.options import Json, Quiet, Threads, writes, yaml_string
-from sgns_cli.console import Console, OutputClosed
+from sgns_cli.console import Console
 from sgns_cli.errors import SgnsError, UsageError
+from sgns_cli.streams import OutputClosed
 
 if TYPE_CHECKING:
     from sgns_cli.training.estimate import Estimate
